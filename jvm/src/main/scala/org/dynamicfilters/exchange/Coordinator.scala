@@ -9,11 +9,11 @@ import org.dynamicfilters.proto.ExchangeMessage.BodyCase
 import org.dynamicfilters.proto.FilterNameMessage
 import org.dynamicfilters.state._
 
-/** The driver's part of the exchange: merges the contributions of executors to a TopK into one bound, and sends filters that
-  * become complete while their scans run.
+/** The driver's part of the exchange: merges the contributions of executors to a TopK into one bound, and sends filters
+  * that become complete while their scans run.
   *
-  * Sends a filter only to executors that asked for it, and not more often than [[ExchangePace]] allows. Never waits for an executor. If a
-  * message is lost, a filter stays looser than it could be.
+  * Sends a filter only to executors that asked for it, and not more often than [[ExchangePace]] allows. Never waits for
+  * an executor. If a message is lost, a filter stays looser than it could be.
   *
   * Thread-safe.
   *
@@ -132,8 +132,8 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
       case BodyCase.SNAPSHOT_REQUEST =>
         val r = m.getSnapshotRequest
         table(r.getTable).map { t =>
-          val reply = SnapshotCodec.encode(t.id, t.ofPartition(r.getPartition, r.getIsFirst, execution), t.topKs)
-          Outgoing(MessageCodec.snapshotReply(m.getExecutionId, reply).toByteArray)
+          val snapshot = t.ofPartition(r.getPartition, r.getIsFirst, execution)
+          Outgoing(MessageCodec.snapshot(m.getExecutionId, t.id, snapshot, t.topKs).toByteArray)
         }
       case BodyCase.FILTER_REQUEST =>
         val name = MessageCodec.name(m.getFilterRequest.getFilter)

@@ -17,9 +17,9 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
   private val connected = new ConcurrentHashMap[String, Peer]()
   private val worker = new Worker("coordinator", DriverExchange.MaxWaiting, counters, DriverExchange.MaxWaitingBytes)
 
-  // Answers to tasks have a thread of their own, because the other thread may build or encode a filter for seconds while
-  // tasks hold their slots (contract 7). `ExecutorExchange` limits how long a task waits, `Coordinator.currentForTask` what an
-  // answer may build.
+  // Answers to tasks have a thread of their own, because the other thread may build or encode a filter for seconds
+  // while tasks hold their slots (contract 7). `ExecutorExchange` limits how long a task waits,
+  // `Coordinator.currentForTask` what an answer may build.
   private val answers = new Worker("answers", DriverExchange.MaxWaiting, counters)
 
   val coordinator =
@@ -74,8 +74,8 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
       if (peer.executorId == executorId && connected.remove(name, peer)) worker.later(0)(coordinator.peerLost(name))
     }
 
-  /** The live counts of each executor as text, by executor id. Leaves out executors that do not answer. Blocks. */
-  def live(): Seq[(String, String)] = connected.values.asScala.toSeq.flatMap { peer =>
+  /** The live counts of each executor, by executor id. Leaves out executors that do not answer. Blocks. */
+  def live(): Seq[(String, Seq[(String, Long)])] = connected.values.asScala.toSeq.flatMap { peer =>
     try Some(peer.executorId -> peer.wire.live())
     catch { case NonFatal(_) => None }
   }

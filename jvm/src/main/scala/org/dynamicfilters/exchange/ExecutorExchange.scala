@@ -13,8 +13,8 @@ import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.proto.ExchangeMessage
 import org.dynamicfilters.state.{Executions, FilterName, SnapshotFilter, SnapshotsRef, TestHooks}
 
-/** An executor's end of the exchange, one in a process. Started by the plugin, or by the first task with a filter if only the
-  * session extension is configured.
+/** An executor's end of the exchange, one in a process. Started by the plugin, or by the first task with a filter if
+  * only the session extension is configured.
   */
 object ExecutorExchange extends Logging {
   private sealed trait State
@@ -36,8 +36,8 @@ object ExecutorExchange extends Logging {
   private lazy val worker = new Worker("executor", MaxWaiting, counters)
   private val MaxWaiting = 10000
 
-  /** Starts to connect, and returns at once. Idempotent. Does nothing in the driver's process, whose tasks share memory with
-    * the driver.
+  /** Starts to connect, and returns at once. Idempotent. Does nothing in the driver's process, whose tasks share memory
+    * with the driver.
     */
   def start(): Unit =
     if (state.get == State.Stopped && !RpcAccess.isDriver) connectFrom(State.Stopped)
@@ -73,7 +73,7 @@ object ExecutorExchange extends Logging {
           override def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit =
             worker.later(0)(link.received(bytes, payload))
           override def refused(): Unit = counters.add(ExchangeCounter.refusedMalformed)
-          override def live(): String = LiveCounts.encode(LiveCounts.ofProcess ++ LiveCounts.ofMessages(counters))
+          override def live(): Seq[(String, Long)] = LiveCounts.ofProcess ++ LiveCounts.ofMessages(counters)
         }
       )
       if (!state.compareAndSet(State.Connecting, State.Connected(wire))) wire.stop()
@@ -84,27 +84,26 @@ object ExecutorExchange extends Logging {
         Executions.instance.connect(None)
         if (!hasWarned.getAndSet(true))
           logWarning(
-            "Dynamic filters: this executor shares no filters with others, because the driver's endpoint does not answer",
+            "Dynamic filters: this executor shares no filters with others, the driver's endpoint does not answer",
             e
           )
     }
   }
 
-  private sealed trait Answer[+A]
-  private object Answer {
-    final case class Given[A](answer: A) extends Answer[A]
+  /** Why a request has no answer of use. */
+  private object NoAnswer extends Enumeration {
 
     /** The driver does not know the table any more, or has too much to do. */
-    case object Empty extends Answer[Nothing]
+    val Empty = Value
 
-    /** No answer, or one that cannot be decoded. */
-    case object Lost extends Answer[Nothing]
+    /** No answer came, or one that cannot be decoded. */
+    val Lost = Value
   }
 
   /** Asks the driver for the snapshot of a partition, and blocks the task until there is an answer or the time is over.
     *
-    * An attempt that may go on without an answer asks for at most [[OptionalMillis]]. If its request was lost, such attempts do
-    * not ask for [[SilentMillis]]. They do not repeat a request with an empty answer.
+    * An attempt that may go on without an answer asks for at most [[OptionalMillis]]. If its request was lost, such
+    * attempts do not ask for [[SilentMillis]]. They do not repeat a request with an empty answer.
     *
     * @return None if there is no answer
     */
@@ -118,28 +117,26 @@ object ExecutorExchange extends Logging {
       val deadline = System.nanoTime() + (if (isOptional) OptionalMillis else RequiredMillis) * 1000000
       // Spark kills some tasks without an interrupt.
       def isKilled = Option(TaskContext.get()).exists(_.isInterrupted())
-      @tailrec def askAgain(pause: Long): Answer[IndexedSeq[SnapshotFilter]] = askOnce(request, table, deadline) match {
-        case answer @ Answer.Given(_) => answer
-        case answer if System.nanoTime() >= deadline || isKilled || !mayAskAgain(answer, isOptional) => answer
-        case answer =>
-          Thread.sleep(pause)
-          // Thousands of tasks may ask a driver that has too much to do.
-          askAgain(if (answer == Answer.Empty) math.min(2 * pause, LongestPauseMillis) else pause)
+      @tailrec def ask(pause: Long): Either[NoAnswer.Value, IndexedSeq[SnapshotFilter]] =
+        askOnce(request, table, deadline) match {
+          case Left(why) if System.nanoTime() < deadline && !isKilled && mayAskAgain(why, isOptional) =>
+            Thread.sleep(pause)
+            // Thousands of tasks may ask a driver that has too much to do.
+            ask(if (why == NoAnswer.Empty) math.min(2 * pause, LongestPauseMillis) else pause)
+          case answer => answer
+        }
+      val answer = ask(FirstPauseMillis)
+      answer.left.foreach { why =>
+        counters.add(ExchangeCounter.snapshotsUnanswered)
+        if (isOptional && why == NoAnswer.Lost) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
       }
-      askAgain(FirstPauseMillis) match {
-        case Answer.Given(snapshot) => Some(snapshot)
-        case answer =>
-          counters.add(ExchangeCounter.snapshotsUnanswered)
-          if (isOptional && answer == Answer.Lost) silentUntil.set(System.nanoTime() + SilentMillis * 1000000)
-          None
-      }
+      answer.toOption
     }
   }
 
-  private def mayAskAgain(answer: Answer[_], isOptional: Boolean): Boolean = answer match {
-    case Answer.Given(_) => false
-    case Answer.Empty => !isOptional
-    case Answer.Lost =>
+  private def mayAskAgain(why: NoAnswer.Value, isOptional: Boolean): Boolean = why match {
+    case NoAnswer.Empty => !isOptional
+    case NoAnswer.Lost =>
       state.get match {
         case State.Ended => false
         case State.Failed if isOptional => false
@@ -156,14 +153,10 @@ object ExecutorExchange extends Logging {
       request: ExchangeMessage,
       table: SnapshotsRef,
       deadline: Long
-  ): Answer[IndexedSeq[SnapshotFilter]] =
-    send(request, deadline) match {
-      case Answer.Given((m, _)) =>
-        SnapshotCodec
-          .decode(m.getSnapshotReply, table, contents(request, _, deadline))
-          .fold(_ => Answer.Lost, Answer.Given(_))
-      case Answer.Empty => Answer.Empty
-      case _ => Answer.Lost
+  ): Either[NoAnswer.Value, IndexedSeq[SnapshotFilter]] =
+    send(request, deadline).flatMap { case (m, _) =>
+      val decoded = MessageCodec.snapshot(m.getSnapshotReply, table, contents(request, _, deadline))
+      decoded.toOption.toRight(NoAnswer.Lost)
     }
 
   /** The contents of a filter that a snapshot names. Asks the driver if they are not in this process. */
@@ -171,7 +164,7 @@ object ExecutorExchange extends Logging {
     Executions.instance.contents(MessageCodec.execution(request), name) {
       val ask = MessageCodec.filterRequest(request.getExecutionId, request.getSnapshotRequest.getTable, name)
       send(ask, deadline) match {
-        case Answer.Given((m, payload)) if m.hasJoinFilter && MessageCodec.name(m.getJoinFilter.getFilter) == name =>
+        case Right((m, payload)) if m.hasJoinFilter && MessageCodec.name(m.getJoinFilter.getFilter) == name =>
           link.contents(m.getJoinFilter, payload)
         case _ => None
       }
@@ -181,25 +174,28 @@ object ExecutorExchange extends Logging {
     *
     * @return the answer, and what fetches the broadcast beside it
     */
-  private def send(request: ExchangeMessage, deadline: Long): Answer[(ExchangeMessage, Option[() => Array[Byte]])] =
+  private def send(
+      request: ExchangeMessage,
+      deadline: Long
+  ): Either[NoAnswer.Value, (ExchangeMessage, Option[() => Array[Byte]])] =
     try
       connection(deadline) match {
-        case None => Answer.Lost
+        case None => Left(NoAnswer.Lost)
         case Some(wire) =>
           val bytes = request.toByteArray
           counters.add(ExchangeCounter.sent)
           counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
           val millis = math.min(OptionalMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
           val (answer, payload) = TestHooks.current.asks(bytes)(wire.ask(_, millis))
-          if (answer.isEmpty) Answer.Empty
+          if (answer.isEmpty) Left(NoAnswer.Empty)
           else
             // Bounds of several TopKs by long texts may exceed the limit of other messages.
             MessageCodec.decode(answer, maxBytes = Int.MaxValue) match {
-              case Right(m) => Answer.Given((m, payload))
-              case Left(refusal) => counters.add(refusal); Answer.Lost
+              case Right(m) => Right((m, payload))
+              case Left(refusal) => counters.add(refusal); Left(NoAnswer.Lost)
             }
       }
-    catch { case NonFatal(_) => counters.add(ExchangeCounter.sendFailed); Answer.Lost }
+    catch { case NonFatal(_) => counters.add(ExchangeCounter.sendFailed); Left(NoAnswer.Lost) }
 
   /** The connection to the driver. Waits for it, because a task's first request may come earlier. */
   private def connection(deadline: Long): Option[RpcAccess.DriverWire] = {

@@ -26,46 +26,29 @@ final class ExecutorLink(
     clock: () => Long
 ) extends ClusterLink {
 
-  /** Sends the contributions of one TopK to the driver, as often as the pace allows. */
-  private final class TopKSender(executionId: Long, name: FilterName) {
-    private val isScheduled = new AtomicBoolean
-    @volatile private var notBefore = clock()
-
-    def changed(shared: TopKState): Unit = if (!isScheduled.get && isScheduled.compareAndSet(false, true)) {
-      val wait = math.max(0L, (notBefore - clock()) / 1000000)
-      if (!schedule.later(wait)(flush(shared))) isScheduled.set(false)
+  override def topK(executionId: Long, name: FilterName, spec: TopKSpec): TopKState = {
+    val pace = new ExchangePace(schedule, clock)
+    def sendNews(shared: TopKState): Long = {
+      val parts = shared.takeUnsent().map(MessageCodec.contribution(spec, _))
+      if (parts.isEmpty) 0L else sendParts(executionId, name, parts)
     }
-
-    private def flush(shared: TopKState): Unit = {
-      // First, so that news that come meanwhile are scheduled again.
-      isScheduled.set(false)
-      val parts = shared.takeUnsent().map(MessageCodec.contribution(shared.spec, _))
-      if (parts.nonEmpty) {
-        val bytes = sendParts(parts)
-        notBefore = clock() + ExchangePace.pause(bytes) * 1000000
-      }
-    }
-
-    /** Sends as many messages as needed, and returns their bytes. */
-    private def sendParts(parts: Seq[TopKContribution]): Long = {
-      val message = MessageCodec.contributions(executionId, name, parts).toByteArray
-      if (message.length <= MessageCodec.MaxBytes) {
-        send(message)
-        message.length.toLong
-      } else if (parts.size > 1) {
-        val (a, b) = parts.splitAt(parts.size / 2)
-        sendParts(a) + sendParts(b)
-      } else {
-        counters.add(notSentTooLong)
-        0L
-      }
-    }
+    subscribe(executionId, name)
+    new TopKState(spec, Some(shared => pace.soon(sendNews(shared))))
   }
 
-  override def topK(executionId: Long, name: FilterName, spec: TopKSpec): TopKState = {
-    val sender = new TopKSender(executionId, name)
-    subscribe(executionId, name)
-    new TopKState(spec, Some(sender.changed))
+  /** Sends the contributions to a TopK in as many messages as needed, and returns their bytes. */
+  private def sendParts(executionId: Long, name: FilterName, parts: Seq[TopKContribution]): Long = {
+    val message = MessageCodec.contributions(executionId, name, parts).toByteArray
+    if (message.length <= MessageCodec.MaxBytes) {
+      send(message)
+      message.length.toLong
+    } else if (parts.size > 1) {
+      val (a, b) = parts.splitAt(parts.size / 2)
+      sendParts(executionId, name, a) + sendParts(executionId, name, b)
+    } else {
+      counters.add(notSentTooLong)
+      0L
+    }
   }
 
   override def subscribe(executionId: Long, name: FilterName): Unit = sendLater(

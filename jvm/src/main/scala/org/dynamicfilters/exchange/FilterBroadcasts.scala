@@ -12,13 +12,13 @@ import org.dynamicfilters.state.Executions
 
 /** Spark broadcasts of filters, on the driver.
   *
-  * A filter that travels with a scan belongs to the scan's plan, which may be executed again: executors drop their copies when
-  * an execution ends, and Spark's cleaner drops the driver's copy when the plan is gone. A filter that is sent to running scans
-  * belongs to the execution, and is destroyed with it. A task that is fetching it goes on without the filter.
+  * A filter that travels with a scan belongs to the scan's plan, which may be executed again: executors drop their
+  * copies when an execution ends, and Spark's cleaner drops the driver's copy when the plan is gone. A filter for
+  * running scans belongs to the execution, and is destroyed with it. A task that is fetching it goes on without it.
   */
 object FilterBroadcasts {
-  // Broadcasts that may still have blocks. When a broadcast is collected, its entry goes, and Spark's ContextCleaner removes the
-  // blocks.
+  // Broadcasts that may still have blocks. When a broadcast is collected, its entry goes, and Spark's ContextCleaner
+  // removes the blocks.
   private val made = Collections.synchronizedMap(new WeakHashMap[Broadcast[Array[Byte]], Unit])
 
   /** @param executionId executors drop their copies when this execution ends; None where there is none

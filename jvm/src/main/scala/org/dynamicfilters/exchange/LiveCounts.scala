@@ -4,8 +4,8 @@ import scala.jdk.CollectionConverters._
 
 import org.dynamicfilters.state.{Executions, JoinWaits, RunningBuild, RunningScan, RunningTasks}
 
-/** Counts of what a process holds for running queries, shown by `dynamic_filter_live()`. All are zero when no query runs, the
-  * number of threads after ten more seconds.
+/** Counts of what a process holds for running queries, shown by `dynamic_filter_live()`. All are zero when no query
+  * runs, the number of threads after ten more seconds.
   */
 object LiveCounts {
 
@@ -34,12 +34,4 @@ object LiveCounts {
 
   /** Prefix of an executor's counters. */
   val Messages = "executors."
-
-  /** Counts as one line, which executors send to the driver. */
-  def encode(counts: Seq[(String, Long)]): String = counts.map { case (name, n) => s"$name=$n" }.mkString(",")
-  def decode(text: String): Seq[(String, Long)] = text
-    .split(",")
-    .toSeq
-    .map(_.split("=", 2))
-    .collect { case Array(name, n) if n.toLongOption.isDefined => name -> n.toLong }
 }

@@ -7,10 +7,10 @@ import org.dynamicfilters.filter.FilterCodec
 import org.dynamicfilters.proto.TopKContribution
 import org.dynamicfilters.state._
 
-/** A filter of one execution that the driver sends to executors while their scans run. Guarded by the coordinator's lock.
+/** A filter of one execution that the driver sends to running scans of executors. Guarded by the coordinator's lock.
   *
-  * Each subscriber gets the newest generation once. A lost message is not repeated (contract 3): a later generation replaces
-  * it.
+  * Each subscriber gets the newest generation once. A lost message is not repeated (contract 3): a later generation
+  * replaces it.
   *
   * @param first the generation that executors have before the first message
   * @param schedule runs work under the coordinator's lock, unless the execution has ended
@@ -19,8 +19,7 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
   // The generation that each subscriber has.
   private val sentTo = mutable.LinkedHashMap.empty[String, Long]
   private var lastMessage: Option[(Long, Outgoing)] = None
-  private var isScheduled = false
-  private var notBefore = outbox.clock()
+  private val pace = new ExchangePace(schedule, outbox.clock)
 
   /** The newest generation; `first` if there is nothing to send. */
   protected def generation: Long
@@ -45,13 +44,9 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
   final def push(): Unit = sendTo(sentTo.keys.toSeq)
 
   /** Pushes as soon as the pace allows. Several calls before that make one push. */
-  final def pushSoon(): Unit = if (!isScheduled) {
-    val wait = math.max(0L, (notBefore - outbox.clock()) / 1000000)
-    isScheduled = schedule.later(wait) {
-      isScheduled = false
-      notBefore = outbox.clock() + ExchangePace.EveryMillis * 1000000
-      push()
-    }
+  final def pushSoon(): Unit = pace.soon {
+    push()
+    0L
   }
 
   private def sendTo(peers: Seq[String]): Unit = {
@@ -88,7 +83,7 @@ private[exchange] final class LiveTopK(
     merged.putAll(parts.map(MessageCodec.contribution(spec, _))) match {
       case TopKState.Outcome.Tightened => pushSoon()
       case TopKState.Outcome.Superseded => outbox.counters.add(superseded)
-      case TopKState.Outcome.NotTighter | TopKState.Outcome.NotFull =>
+      case TopKState.Outcome.NotTighter =>
     }
   }
 

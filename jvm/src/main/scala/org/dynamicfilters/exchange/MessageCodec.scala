@@ -1,12 +1,14 @@
 package org.dynamicfilters.exchange
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import com.google.protobuf.UnsafeByteOperations
-import org.dynamicfilters.filter.{KeyBytes, KeyCodec, KeyDomain, LongDomain, ObjectDomain}
+import org.dynamicfilters.filter.{KeyBytes, KeyCodec, KeyDomain, LongDomain, ObjectDomain, ValueFilter}
 import org.dynamicfilters.proto._
-import org.dynamicfilters.state.{Contribution, FilterName, TopKBound, TopKSpec}
+import org.dynamicfilters.proto.SnapshotFilterMessage.FormCase
+import org.dynamicfilters.state._
 
 /** Makes and reads the messages between executors and the driver (proto/exchange.proto).
   *
@@ -16,7 +18,7 @@ import org.dynamicfilters.state.{Contribution, FilterName, TopKBound, TopKSpec}
 object MessageCodec {
 
   /** The version written, and the only one read. Rises with every change of the schema. */
-  val Version = 5
+  val Version = 6
 
   /** Longer messages are neither sent nor read. Larger filters go as Spark broadcasts. */
   val MaxBytes: Int = 4 * 1024 * 1024
@@ -38,17 +40,18 @@ object MessageCodec {
 
   def ended(executionId: Long): ExchangeMessage = of(executionId)(_.setEnded(ExecutionEndedMessage.getDefaultInstance))
 
-  def bound(executionId: Long, filter: FilterName, domain: KeyDomain, b: TopKBound): ExchangeMessage = {
-    val update =
-      TopKBoundUpdate.newBuilder().setFilter(name(filter)).setGeneration(b.generation).setPartition(b.partition)
+  def bound(executionId: Long, filter: FilterName, domain: KeyDomain, b: TopKBound): ExchangeMessage =
+    of(executionId)(_.setBound(bound(domain, b).setFilter(name(filter))))
+
+  /** A bound in a message of its own or in a snapshot. */
+  def bound(domain: KeyDomain, b: TopKBound): TopKBoundUpdate.Builder = {
+    val update = TopKBoundUpdate.newBuilder().setGeneration(b.generation).setPartition(b.partition)
     if (b.key != null) update.setKey(KeyCodec.key(domain, b.key))
-    of(executionId)(_.setBound(update))
+    update
   }
 
   def bound(m: TopKBoundUpdate, domain: KeyDomain): TopKBound =
-    TopKBound(m.getGeneration, if (m.hasKey) key(domain, m.getKey) else null, m.getPartition)
-
-  def key(domain: KeyDomain, k: FilterKey): AnyRef = KeyCodec.readKey(domain, k)
+    TopKBound(m.getGeneration, if (m.hasKey) KeyCodec.readKey(domain, m.getKey) else null, m.getPartition)
 
   /** @param encoded None if it comes as a broadcast beside the message
     */
@@ -68,8 +71,52 @@ object MessageCodec {
       _.setSnapshotRequest(SnapshotRequest.newBuilder().setTable(table).setPartition(partition).setIsFirst(isFirst))
     )
 
-  def snapshotReply(executionId: Long, reply: SnapshotReply): ExchangeMessage =
+  /** The snapshot of a partition, as an answer to a task.
+    *
+    * @param topKs by filter, if the filters are bounds
+    */
+  def snapshot(
+      executionId: Long,
+      table: Long,
+      snapshot: IndexedSeq[SnapshotFilter],
+      topKs: IndexedSeq[TopKSpec]
+  ): ExchangeMessage = {
+    val reply = SnapshotReply.newBuilder().setTable(table)
+    snapshot.indices.foreach(i => reply.addFilters(snapshotFilter(snapshot(i), topKs.lift(i))))
     of(executionId)(_.setSnapshotReply(reply))
+  }
+
+  private def snapshotFilter(f: SnapshotFilter, topK: Option[TopKSpec]): SnapshotFilterMessage.Builder = {
+    val m = SnapshotFilterMessage.newBuilder()
+    f match {
+      case SnapshotFilter.Unknown => m
+      case SnapshotFilter.Travelled => m.setTravelled(SnapshotTravelled.getDefaultInstance)
+      case SnapshotFilter.Values(of) => m.setValues(SnapshotValues.newBuilder().setName(name(of)))
+      case SnapshotFilter.Bound(b) => m.setBound(bound(topK.get.domain, b))
+    }
+  }
+
+  /** Decodes the whole snapshot or fails, because every attempt must have the same.
+    *
+    * @param contents finds the contents of a named filter
+    */
+  def snapshot(
+      reply: SnapshotReply,
+      table: SnapshotsRef,
+      contents: FilterName => Option[ValueFilter]
+  ): Try[IndexedSeq[SnapshotFilter]] = Try {
+    require(reply.getTable == table.id && reply.getFiltersCount == table.first.size, "the snapshot of another table")
+    reply.getFiltersList.asScala.toIndexedSeq.zipWithIndex.map { case (m, i) =>
+      m.getFormCase match {
+        case FormCase.VALUES =>
+          val of = name(m.getValues.getName)
+          SnapshotFilter.Values(of)(contents(of).get)
+        case FormCase.TRAVELLED => SnapshotFilter.Travelled
+        case FormCase.BOUND => SnapshotFilter.Bound(bound(m.getBound, table.topKs(i).domain))
+        case _ => SnapshotFilter.Unknown
+      }
+    }
+  }
 
   private def of(executionId: Long)(set: ExchangeMessage.Builder => ExchangeMessage.Builder): ExchangeMessage =
     set(ExchangeMessage.newBuilder().setVersion(Version).setExecutionId(executionId)).build()

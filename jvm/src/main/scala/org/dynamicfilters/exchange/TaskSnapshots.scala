@@ -13,7 +13,7 @@ object TaskSnapshots {
   /** Whether the output of the running task must be fixed (contract 8), because it may go into a shuffle.
     *
     * Spark does not tell a task its kind, but the call stack shows it. Two cases count as going into a shuffle:
-    *   - Rows computed on another thread, for example for a Python worker. The stack of such a thread does not show the task.
+    *   - Rows computed on another thread, for example for a Python worker. Its stack does not show the task.
     *   - Rows that become cached blocks. A lost block may be computed again by a task of the other kind.
     */
   def outputMustBeFixed: Boolean = stack.walk[Boolean] { frames =>
@@ -25,22 +25,24 @@ object TaskSnapshots {
   private val BlockManager = "org.apache.spark.storage.BlockManager"
   private val stack = StackWalker.getInstance()
 
-  /** Whether the task is certainly the first attempt of its partition. If a stage runs again, tasks of its earlier attempt may
-    * still run.
+  /** Whether the task is certainly the first attempt of its partition. If a stage runs again, tasks of its earlier
+    * attempt may still run.
     */
   private def isFirst(context: TaskContext, table: SnapshotsRef): Boolean =
     context.attemptNumber() == 0 && context.stageAttemptNumber() == 0 && !table.wasUsed
 
   /** The snapshot of a partition, fixed by the attempt that asks first. */
-  def ofPartition(context: TaskContext, table: SnapshotsRef, partition: Int): IndexedSeq[SnapshotFilter] = {
-    val first = isFirst(context, table)
-    ask(context, table, partition, first).getOrElse {
-      if (table.isShared && !first)
-        throw new SnapshotUnavailable("the driver does not say which filters an earlier attempt of the partition used")
-      table.usedFirst.add(partition)
-      table.first
+  def ofPartition(context: TaskContext, table: SnapshotsRef, partition: Int): IndexedSeq[SnapshotFilter] =
+    if (!table.mayChange) table.first
+    else {
+      val first = isFirst(context, table)
+      ask(context, table, partition, first).getOrElse {
+        if (table.isShared && !first)
+          throw new SnapshotUnavailable("the driver does not say which filters an earlier attempt used")
+        table.usedFirst.add(partition)
+        table.first
+      }
     }
-  }
 
   private def ask(
       context: TaskContext,
@@ -58,5 +60,5 @@ object TaskSnapshots {
   }
 }
 
-/** An attempt cannot keep to the rule of [[Snapshots]]. A ControlThrowable, so that code that fails open does not catch it. */
+/** An attempt cannot keep to the rule of [[Snapshots]]. A ControlThrowable: code that fails open does not catch it. */
 final class SnapshotUnavailable(message: String) extends ControlThrowable(message)

@@ -15,8 +15,8 @@ trait Schedule {
   def later(millis: Long)(work: => Unit): Boolean
 }
 
-/** One daemon thread for work that would block threads of tasks, of Spark's scheduler or of Spark's RPC. The thread ends after
-  * ten idle seconds.
+/** One daemon thread for work that would block threads of tasks, of Spark's scheduler or of Spark's RPC. The thread
+  * ends after ten idle seconds.
   *
   * @param name name of the thread, after [[Worker.Prefix]]
   * @param capacity largest number of pieces of work that wait

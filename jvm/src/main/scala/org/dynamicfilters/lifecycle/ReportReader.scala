@@ -141,8 +141,8 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
   private def executorsSay: Seq[(String, (String, Long))] =
     for {
       exchange <- DriverExchange.current.toSeq
-      (executor, text) <- exchange.live()
-      count <- LiveCounts.decode(text)
+      (executor, counts) <- exchange.live()
+      count <- counts
     } yield executor -> count
 
   def live: Seq[Row] = {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, BoundReference, Exp
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.adaptive.ExchangeQueryStageExec
-import org.apache.spark.sql.execution.dynamicfilters.{MetricsAccess, SparkAccess}
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.internal.SQLConf
@@ -72,10 +72,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
       // Before the state starts, because without partitions it is complete at once.
       t.ref.state.record.setMetrics(new TapMetrics(sparkContext, execution, metrics))
       QueryReports.instance.note(session)(_.add(JoinRun(t.ref.state)))
-      execution.foreach { id =>
-        Executions.instance.open(id).foreach(_.announce(t.ref.state))
-        JoinWaits.buildStarted(id, t.ref)
-      }
+      execution.foreach(JoinWaits.buildStarted(_, t.ref))
     }
     if (execution.isEmpty) {
       taps.foreach(_.ref.state.disable(Reasons.NoExecution))
@@ -153,7 +150,7 @@ private final class TapMetrics(sc: SparkContext, execution: Option[Long], metric
   override def waited(millis: Long): Unit = if (millis > 0) show(Seq(metrics("heldBack") -> millis))
 
   private def show(values: Seq[(SQLMetric, Long)]): Unit =
-    try MetricsAccess.addOnDriver(sc, execution, values)
+    try SparkAccess.addOnDriver(sc, execution, values)
     catch { case NonFatal(e) => logWarning("Dynamic filters: a metric is not shown", e) }
 }
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFacto
 import org.apache.spark.sql.execution.{SparkPlan, SubqueryBroadcastExec}
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
-import org.apache.spark.sql.execution.dynamicfilters.TableAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.types.StructField
 import org.dynamicfilters.filter.{PluginFailure, ValueFilter}
 import org.dynamicfilters.scan._
@@ -123,7 +123,7 @@ object SourceScan {
   def runtimeFilterColumns(scan: BatchScanExec): Seq[String] = scan.scan match {
     // MERGE, UPDATE and DELETE check for conflicts in the files that their scan has planned.
     case s: SupportsRuntimeV2Filtering
-        if mayChoose(scan) && !TableAccess.isChanged(scan.table) && scan.getTagValue(SharedTag).isEmpty =>
+        if mayChoose(scan) && !SparkAccess.isChanged(scan.table) && scan.getTagValue(SharedTag).isEmpty =>
       s.filterAttributes().map(_.fieldNames().mkString(".")).toSeq.distinct
     case _ => Nil
   }

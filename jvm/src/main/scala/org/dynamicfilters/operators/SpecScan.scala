@@ -7,7 +7,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.physical.SinglePartition
-import org.apache.spark.sql.execution.dynamicfilters.MetricsAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.dynamicfilters.filter.{PluginFailure, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
@@ -131,7 +131,7 @@ trait SpecScan extends FilteredScan {
     count(report)
     accumulator.add(report)
     val excluded = counted.map(c => metrics(c.key) -> c.of(report)).filter(_._2 > 0)
-    MetricsAccess.addOnDriver(sparkContext, TaskFilters.executionId(sparkContext), excluded)
+    SparkAccess.addOnDriver(sparkContext, TaskFilters.executionId(sparkContext), excluded)
   }
 
   /** Starts the scan's run and adds it to the reports. */

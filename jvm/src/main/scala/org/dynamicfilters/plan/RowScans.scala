@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, RowDataSourceScanExec
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan}
-import org.apache.spark.sql.execution.dynamicfilters.TableAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.dynamicfilters.filter.KeyDomain
@@ -127,7 +127,7 @@ object RowScans {
     scan match {
       case f: FileSourceScanExec if CorruptFiles.areIgnored(f.relation.options) =>
         Left(Reasons.CorruptFilesIgnored)
-      case b: BatchScanExec if TableAccess.isRewritten(b.table) => Left(Reasons.Rewritten)
+      case b: BatchScanExec if SparkAccess.isRewritten(b.table) => Left(Reasons.Rewritten)
       case _ => Right(())
     }
   }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStag
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.datasources.{CatalogFileIndex, FileIndex, PartitioningAwareFileIndex}
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan}
-import org.apache.spark.sql.execution.dynamicfilters.TableAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
 import org.dynamicfilters.operators.FilteredScan
 import org.dynamicfilters.state.BuildSideFacts
@@ -64,7 +64,7 @@ private[plan] object Listings {
     * same size.
     */
   def apply(files: PartitioningAwareFileIndex): (Long, Long) = {
-    val listing = TableAccess.listing(files)
+    val listing = SparkAccess.listing(files)
     known.synchronized(known.find(_.get eq listing).map(_.of)).getOrElse {
       val now =
         files.allFiles().foldLeft((0L, 0L)) { case ((size, digest), s) => (size + s.getLen, digest + digestOf(s)) }

@@ -42,7 +42,7 @@ final case class FilterView(
     bytes: Long = 0,
     waitMillis: Long = 0,
     readyMillis: Option[Long] = None,
-    times: FilterTimes = FilterTimes.unknown
+    times: FilterTimes = FilterTimes()
 ) {
 
   /** The same filter, complete. */

@@ -3,8 +3,7 @@ package org.dynamicfilters.scan
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
-import org.apache.spark.sql.types.{DoubleType, FloatType}
-import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, LongDomain, ValueFilter}
+import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
 
 /** Skips cached batches without a row that passes the scan's filters, by the statistics that Spark keeps for each
   * batch.
@@ -25,13 +24,10 @@ final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: Indexe
   }
 
   private def mayMatter(batch: CachedBatch, task: TaskScan): Boolean = {
-    val kept = batch match {
-      case b: SimpleMetricsCachedBatch => !excludes(b.stats, task)
-      case _ => true
-    }
-    val bytes = batch match {
-      case b: SimpleMetricsCachedBatch => read.map(i => b.stats.getLong(i * PerColumn + Bytes)).sum
-      case b => b.sizeInBytes
+    val (kept, bytes) = batch match {
+      case b: SimpleMetricsCachedBatch =>
+        (!excludes(b.stats, task), read.map(i => b.stats.getLong(i * PerColumn + Bytes)).sum)
+      case b => (true, b.sizeInBytes)
     }
     val report = task.report
     report.add(BytesTotal, bytes)
@@ -46,7 +42,7 @@ final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: Indexe
   }
 
   private def excludes(stats: InternalRow, task: TaskScan): Boolean = {
-    val pruner = task.pruner(task.filters())
+    val pruner = task.pruner()
     pruner.excludes(i => boundsOf(stats, columns(i), spec.columns(i).domain, pruner.filters(i)))
   }
 }
@@ -76,12 +72,7 @@ object CachedBatches {
       // The initial values: all values are NaN.
       if (min != null && max != null && domain.compare(min, max) > 0)
         ColumnBounds(null, null, nulls > 0, mayHaveValues = true)
-      else ColumnBounds(min, if (passesNaN(filter, domain)) null else max, nulls > 0, mayHaveValues = true)
+      else ColumnBounds(min, if (NaN.passes(filter, domain)) null else max, nulls > 0, mayHaveValues = true)
     }
-  }
-
-  private def passesNaN(filter: ValueFilter, domain: KeyDomain): Boolean = (domain.dataType, domain) match {
-    case (FloatType | DoubleType, d: LongDomain) => filter.passes(Long.box(d.greatest))
-    case _ => false
   }
 }

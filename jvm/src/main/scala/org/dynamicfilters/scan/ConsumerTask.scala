@@ -26,7 +26,7 @@ private final class ConsumerTask(
   }
 
   /** Called when the scan starts to read a partition. */
-  def startPartition(partition: Int): Unit = inForce.fixed.foreach(_.startPartition(partition))
+  def startPartition(partition: Int): Unit = inForce.startPartition(partition)
   override def close(): Unit = ()
 }
 

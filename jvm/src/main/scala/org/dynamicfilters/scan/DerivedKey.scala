@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Ge
 import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.filter.{KeyDomain, LongDomain, MonotoneInverse, ValueFilter}
 
-/** A filter's key that is derived from one column of a scan: a field of it, or what a producer computes from it or from a field. It
-  * turns filters of the key into filters of the column or field. It is sent with the scan's tasks.
+/** A filter's key that is derived from one column of a scan: a field of it, or what a producer computes from it or from
+  * a field. It turns filters of the key into filters of the column or field. It is sent with the scan's tasks.
   *
   * @param field the field, if the column is a struct
   * @param expression computes the key from `BoundReference(0)`, which stands for the column or field
@@ -38,20 +38,9 @@ final class DerivedKey(
 
   def isValid: Boolean = isPlain || computed.isValid
 
-  // The newest filter and its inverse: scans ask again for each batch.
-  @transient @volatile private var newest: (ValueFilter, ValueFilter) = _
-
   /** The filter of the column for a filter of the key. */
-  def inverse(filter: ValueFilter): ValueFilter = {
-    val known = newest
-    if (isPlain) filter.convert(KeyDomain.known(column))
-    else if (known != null && (known._1 eq filter)) known._2
-    else {
-      val inverse = computed.inverse(filter)
-      newest = (filter, inverse)
-      inverse
-    }
-  }
+  def inverse(filter: ValueFilter): ValueFilter =
+    if (isPlain) filter.convert(KeyDomain.known(column)) else computed.inverse(filter)
 
   override def equals(other: Any): Boolean = other match {
     case that: DerivedKey => that.field == field && that.expression.canonicalized == expression.canonicalized

@@ -18,11 +18,7 @@ final class Disjunction private (filters: IndexedSeq[Disjunct]) {
   /** @param ofColumn rows in pages that the filter of a column does not exclude; None if unknown
     */
   def rowsOfPages(ofColumn: Int => Option[RowRanges]): Option[RowRanges] =
-    filters
-      .foldLeft[Option[Vector[RowRanges]]](Some(Vector.empty))((all, f) =>
-        all.flatMap(rows => ofColumn(f.column).map(rows :+ _))
-      )
-      .map(_.reduce(_ union _))
+    filters.map(f => ofColumn(f.column)).reduce((a, b) => for (x <- a; y <- b) yield x.union(y))
 
   /** @param field position of a column in the required schema; None if first passes do not read it
     */

@@ -90,8 +90,8 @@ final class DynamicFileReader(
     TaskScan.current(spec.scanId) match {
       case Some(task) if skipsCorrupt =>
         task.report.opened(file.urlEncodedPath)
-        fallBack(task, file, Reasons.CorruptFilesIgnored, SeenRows(plain(file), task))
-      case Some(task) => open(task.open(file))
+        fallBack(task, file, Reasons.CorruptFilesIgnored, new SeenRows(plain(file), task))
+      case Some(task) => open(new SplitRead(task, file))
       case _ => plain(file)
     }
 
@@ -103,23 +103,22 @@ final class DynamicFileReader(
     } else {
       task.report.opened(file.urlEncodedPath)
       val rows = plain(file)
+      def readAll(a: ParquetReaderAccess, reason: Reason) = {
+        guarded(task, "counting rows")(countAll(task, a))
+        fallBack(task, file, reason, rows)
+      }
       val hooked = guarded(task, "setting up a reader") {
         ParquetReaderAccess.of(rows) match {
-          case a if countsRows => Left((a, Reasons.CountsRows))
-          case None => Left((None, Reasons.RowReader))
+          case None =>
+            val reason = if (countsRows) Reasons.CountsRows else Reasons.RowReader
+            fallBack(task, file, reason, new SeenRows(rows, task))
+          case Some(a) if countsRows => readAll(a, Reasons.CountsRows)
           // Encrypted footers may lack statistics, so encrypted files are read as in stock Spark.
-          case Some(a) if a.fileReader.getFileMetaData.getFileDecryptor != null && isEncrypted(a) =>
-            Left((Some(a), Reasons.Encrypted))
-          case Some(a) => Right(new DynamicFileIterator(rows, a, scan))
+          case Some(a) if isEncrypted(a) => readAll(a, Reasons.Encrypted)
+          case Some(a) => new DynamicFileIterator(rows, a, scan).asInstanceOf[Iterator[InternalRow]]
         }
       }
-      hooked match {
-        case Some(Right(iterator)) => iterator.asInstanceOf[Iterator[InternalRow]]
-        case Some(Left((a, reason))) =>
-          a.foreach(access => guarded(task, "counting rows")(countAll(task, access)))
-          fallBack(task, file, reason, if (a.isEmpty) SeenRows(rows, task) else rows)
-        case None => fallBack(task, file, Reasons.NoReader, rows)
-      }
+      hooked.getOrElse(fallBack(task, file, Reasons.NoReader, rows))
     }
   }
 
@@ -135,8 +134,10 @@ final class DynamicFileReader(
     ).foreach { case (counter, n) => task.report.add(counter, n) }
   }
 
-  private def isEncrypted(a: ParquetReaderAccess): Boolean =
-    a.fileReader.getFileMetaData.getEncryptionType.name != "UNENCRYPTED"
+  private def isEncrypted(a: ParquetReaderAccess): Boolean = {
+    val file = a.fileReader.getFileMetaData
+    file.getFileDecryptor != null && file.getEncryptionType.name != "UNENCRYPTED"
+  }
 
   private def fallBack(task: TaskScan, file: PartitionedFile, reason: Reason, rows: Iterator[InternalRow]) = {
     task.report.add(Fallbacks, 1)
@@ -157,16 +158,15 @@ final class DynamicFileReader(
 
 /** Counts the rows of a reader that does not tell their number.
   *
-  * @param rows `InternalRow`s, or `ColumnarBatch`es under the static type of rows, so elements must not be cast to that
-  *   type
+  * @param rows `InternalRow`s, or `ColumnarBatch`es under that static type. So it is not cast to this type here
   */
-private final class SeenRows(rows: Iterator[AnyRef], task: TaskScan) extends Iterator[AnyRef] with Closeable {
+private final class SeenRows[T](rows: Iterator[T], task: TaskScan) extends Iterator[T] with Closeable {
   import ScanCounter._
 
   override def hasNext: Boolean = rows.hasNext
 
   // Counted at once, because counting at the task's end would keep all readers alive until then.
-  override def next(): AnyRef = {
+  override def next(): T = {
     val row = rows.next()
     val n = row match {
       case b: ColumnarBatch => b.numRows.toLong
@@ -177,15 +177,15 @@ private final class SeenRows(rows: Iterator[AnyRef], task: TaskScan) extends Ite
     row
   }
 
-  override def close(): Unit = rows match {
-    case c: Closeable => c.close()
-    case _ =>
-  }
+  override def close(): Unit = Closing(rows)
 }
 
-private object SeenRows {
-  def apply(rows: Iterator[InternalRow], task: TaskScan): Iterator[InternalRow] =
-    new SeenRows(rows.asInstanceOf[Iterator[AnyRef]], task).asInstanceOf[Iterator[InternalRow]]
+/** Closes an object, if it can be closed. */
+private[scan] object Closing {
+  def apply(a: Any): Unit = a match {
+    case c: AutoCloseable => c.close()
+    case _ =>
+  }
 }
 
 /** A 64-bit hash of a path, to count distinct files without sending their names. */
@@ -240,11 +240,7 @@ final class DynamicFileIterator(
       closed = true
       if (admitted > 0) scan.task.report.files.read += PathHash(scan.file.urlEncodedPath)
       try groups.close()
-      finally
-        inner match {
-          case c: Closeable => c.close()
-          case _ =>
-        }
+      finally Closing(inner)
     }
 }
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{ColumnBounds, PluginFailure, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.state.{Cost, StepResult, StepTracker}
+import org.dynamicfilters.state.StepTracker
 
 /** Decides which rows of a split are read, row group by row group, with the newest filters. Used by
   * [[DynamicFileIterator]].
@@ -154,13 +154,13 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
   }
 
   private def decide(group: RowGroup, firstPart: Option[FirstPart]): Decision = {
-    val pruner = task.pruner(task.filters())
+    val pruner = task.pruner()
     val now = pruner.filters
-    if (pruner.excludes(boundsOf(group, _))) return Decision.prune(ByStatistics)
+    if (pruner.excludes(boundsOf(group, _))) return Decision(GroupRead.Prune(ByStatistics))
     val either = Disjunction.from(spec.either.map(i => Disjunct(i, now(i), pruner.effect(i, boundsOf(group, i)))))
     // If the best rows were returned before, only worse rows are left.
     if (firstPart.exists(p => pruner.effect(columns(0).index, p.restBounds) == Pruner.PassesNone))
-      return Decision.prune(ByRows)
+      return Decision(GroupRead.Prune(ByRows))
     // A filter of a disjunction excludes nothing by itself.
     val effects = columns.indices.map { c =>
       if (columns(c).filtered.either) Pruner.PassesAll else pruner.effect(columns(c).index, group.bounds(c))
@@ -176,9 +176,9 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
         inDictionary
           .exists(i => excludes(i, group, task.steps.dictionaries, _.dictionaryCouldPass(group.block, filters(i))))
       )
-        return Decision.prune(ByDictionary)
+        return Decision(GroupRead.Prune(ByDictionary))
       if (ofValues.exists(i => excludes(i, group, task.steps.blooms, _.bloomCouldPass(group.block, filters(i)))))
-        return Decision.prune(ByBloom)
+        return Decision(GroupRead.Prune(ByBloom))
     }
     val byFilters =
       if (!group.hasPageIndex) Nil
@@ -186,7 +186,7 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
         undecided.flatMap(c => rowsOfPages(group, pruner, columns(c).index)) ++
           either.flatMap(_.rowsOfPages(rowsOfPages(group, pruner, _)))
     val pages = (group.left ++ byFilters).reduceOption(_ intersect _)
-    if (pages.exists(_.isEmpty)) return Decision.prune(ByPages)
+    if (pages.exists(_.isEmpty)) return Decision(GroupRead.Prune(ByPages))
     if (firstPart.isEmpty) pages.foreach(p => report.add(RowsSkippedByPages, group.leftCount - p.count))
     val eitherPass = either.flatMap(
       _.pass(i => columns.find(c => c.index == i && c.isRead).map(_.ordinal))
@@ -228,10 +228,10 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
       val spent = ThreadTime.nanos - from
       // Reading the row group would have taken many times as long.
       val saved = if (answer.contains(false)) spent * StepTracker.FirstPause else 0L
+      val isCostly = tracker.recordCost(spent, saved, work = 0)
       // Without a lookup nothing was decided.
-      val decided = if (answer.isDefined) group.rowCount else 0L
-      if (tracker.add(StepResult(decided, if (answer.contains(true)) group.rowCount else 0, Cost(spent, saved, 0))))
-        report.addReason(Reasons.SeldomLookedUp)
+      val isUseless = answer.exists(passes => tracker.recordRows(group.rowCount, if (passes) group.rowCount else 0L))
+      if (isCostly || isUseless) report.addReason(Reasons.SeldomLookedUp)
       answer.contains(false)
     }
   }

@@ -34,7 +34,9 @@ final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered
     .flatMap(_.descriptor)
   private val path: Option[ColumnPath] = descriptor.map(d => ColumnPath.get(d.getPath: _*))
   private val hasDefault = access.requestedSchema.fields(ordinal).metadata.contains("EXISTS_DEFAULT")
-  private val inFile = descriptor.exists(d => reader.getFileMetaData.getSchema.containsPath(d.getPath))
+
+  /** Whether the file has the column. A missing column is constant. */
+  val isStored: Boolean = descriptor.exists(d => reader.getFileMetaData.getSchema.containsPath(d.getPath))
 
   /** Whether the file has no other column of the same dotted path: a column `st.k` beside a field `k` of a struct `st`.
     * By these paths Parquet finds dictionaries, and writes bloom filters.
@@ -42,25 +44,22 @@ final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered
   private lazy val hasOwnPath =
     path.exists(p => reader.getFileMetaData.getSchema.getPaths.asScala.count(_.mkString(".") == p.toDotString) == 1)
   private val keys: Option[ParquetKeys] =
-    if (!inFile) None
+    if (!isStored) None
     else
       descriptor.flatMap { d =>
         val stored = reader.getFileMetaData.getSchema.getColumnDescription(d.getPath).getPrimitiveType
         ParquetKeys.forType(domain, stored, legacyCalendar = access.datetimeRebaseMode != "CORRECTED")
       }
 
-  /** Whether the file has the column. A missing column is constant. */
-  def isStored: Boolean = inFile
-
   /** Whether the file has it as a column of its own, which first passes read and tests of batches find. */
-  def isRead: Boolean = inFile && field.isEmpty
+  def isRead: Boolean = isStored && field.isEmpty
 
-  def chunk(block: BlockMetaData): Option[ColumnChunkMetaData] =
-    if (!inFile) None else path.flatMap(p => block.getColumns.asScala.find(_.getPath == p))
+  private def chunk(block: BlockMetaData): Option[ColumnChunkMetaData] =
+    if (!isStored) None else path.flatMap(p => block.getColumns.asScala.find(_.getPath == p))
 
   /** Bounds from the footer. */
   def bounds(block: BlockMetaData): ColumnBounds =
-    if (!inFile) { if (hasDefault) ColumnBounds.unknown else ColumnBounds.onlyNulls }
+    if (!isStored) { if (hasDefault) ColumnBounds.unknown else ColumnBounds.onlyNulls }
     else
       chunk(block).map(boundsOf).getOrElse(ColumnBounds.unknown)
 
@@ -81,17 +80,11 @@ final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered
           case Some(k) if s.hasNonNullValue =>
             val (min, max) = (s.genericGetMin.asInstanceOf[AnyRef], s.genericGetMax.asInstanceOf[AnyRef])
             // Some writers do not leave NaN out; then neither bound is reliable.
-            if (isNaN(min) || isNaN(max)) ColumnBounds(null, null, nulls, mayHaveValues = true)
+            if (NaN.is(min) || NaN.is(max)) ColumnBounds(null, null, nulls, mayHaveValues = true)
             else ColumnBounds(k.key(min), if (k.upperReliable) k.key(max) else null, nulls, mayHaveValues = true)
           case _ => ColumnBounds(null, null, nulls, mayHaveValues = true)
         }
     }
-  }
-
-  private def isNaN(v: AnyRef): Boolean = v match {
-    case d: java.lang.Double => d.isNaN
-    case f: java.lang.Float => f.isNaN
-    case _ => false
   }
 
   /** Bounds of the column's pages; None without a page index. */

@@ -122,7 +122,6 @@ final class FileStatistics(maxRowGroups: Int) {
 
   /** Row groups held, for tests. */
   def size: Int = synchronized(rowGroups)
-  def clear(): Unit = synchronized { files.clear(); rowGroups = 0 }
 }
 
 object FileStatistics {

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
-import org.dynamicfilters.filter.{Selection, ValueFilter}
+import org.dynamicfilters.filter.ValueFilter
 
 /** Reads a few columns of row groups and finds the rows that have to be read in full. Used by [[LateMaterialization]].
   *
@@ -54,7 +54,8 @@ final class FirstPass(
       val selection = selector.select(n, f => batch.column(position(f)), active)
       seen += n
       passed += selection.count
-      predicate.foreach(p => keepMatching(p, batch, selection))
+      // Predicates that can fail are not evaluated here (NeverFails).
+      predicate.foreach(p => RowSelector.narrow(selection)(r => p.eval(batch.getRow(r))))
       passedAll += selection.count
       val heap = best.orNull
       val offered = if (heap != null) batch.column(0) else null
@@ -75,18 +76,6 @@ final class FirstPass(
     }
   }
 
-  /** Predicates that can fail are not evaluated here ([[NeverFails]]). */
-  private def keepMatching(p: BasePredicate, batch: ColumnarBatch, selection: Selection): Unit = {
-    var kept = 0
-    var i = 0
-    while (i < selection.count) {
-      val r = selection.rows(i)
-      if (p.eval(batch.getRow(r))) { selection.rows(kept) = r; kept += 1 }
-      i += 1
-    }
-    selection.count = kept
-  }
-
   override def close(): Unit = {
     // The task may end while another thread of it is reading, for example to feed a script.
     val open = reader
@@ -102,7 +91,7 @@ object FirstPass {
     */
   private[scan] val Sample = 16384L
 
-  /** When a pass stops: if more than this share of the first rows passes the filters, or the predicates too; 1 for never. */
+  /** A pass stops if more than this share of the first rows passes the filters, or the predicates too; 1 for never. */
   final case class Stop(aboveFilters: Double = 1, aboveAll: Double = 1)
 
   type BatchObserver = (Int => ColumnVector, Int, Array[Long]) => Unit
@@ -144,11 +133,7 @@ final class ProbeReader(main: ParquetReaderAccess, fields: StructType, start: Lo
         left -= batch.numRows
       }
       wantsMore || left == 0
-    } finally
-      store match {
-        case c: AutoCloseable => c.close()
-        case _ =>
-      }
+    } finally Closing(store)
   }
 
   override def close(): Unit = access.reader.close()

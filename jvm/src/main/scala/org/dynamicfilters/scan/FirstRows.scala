@@ -41,11 +41,6 @@ abstract class FirstRows(spec: TopKSpec) {
   /** Key of the worst collected row; null for NULL, which bounds no other row. */
   def worstKey: AnyRef
   final def isFull: Boolean = size >= limit
-
-  /** Whether all collected rows have the same key. If the order of ties matters, returning them first then excludes
-    * nothing.
-    */
-  def allEqual: Boolean
 }
 
 object FirstRows {
@@ -62,7 +57,6 @@ private final class HeapOfFirstRows(spec: TopKSpec) extends FirstRows(spec) {
 
   override def size: Int = heap.size
   override def worstKey: AnyRef = heap.peek.key
-  override def allEqual: Boolean = !heap.isEmpty && heap.asScala.forall(e => order.compare(e.key, worstKey) == 0)
   override protected def collected: Iterator[java.lang.Long] = heap.iterator.asScala.map(_.row)
 
   override protected def add(key: AnyRef, row: Long): Unit = {
@@ -80,7 +74,6 @@ private final class DistinctFirstRows(spec: TopKSpec) extends FirstRows(spec) {
 
   override def size: Int = first.size
   override def worstKey: AnyRef = first.lastKey
-  override def allEqual: Boolean = false
   override protected def collected: Iterator[java.lang.Long] = first.values.iterator.asScala
 
   override protected def add(key: AnyRef, row: Long): Unit =

@@ -1,6 +1,5 @@
 package org.dynamicfilters.scan
 
-import java.io.Closeable
 import java.security.PrivilegedExceptionAction
 import java.util.concurrent.{CompletableFuture, ExecutionException, TimeUnit, TimeoutException}
 
@@ -20,8 +19,8 @@ import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.state.{Producer, StepTracker}
 
 /** Reads footers on the driver before a scan under a TopK, min or max, so that its first execution reads the best files
-  * first, as later ones do; and before a scan under a value of a subquery, which then leaves out files as later ones do.
-  * Used by `DynamicFilterScanExec`.
+  * first, as later ones do; and before a scan under a value of a subquery, which then leaves out files as later ones
+  * do. Used by `DynamicFilterScanExec`.
   *
   * Reads only files without learned statistics, and for at most a small share of the scan's estimated time. Spark's own
   * reader opens each file for these columns, so that calendars, field ids and defaults are handled in one
@@ -131,11 +130,7 @@ final class DriverReader(relation: HadoopFsRelation, schema: StructType, filters
   def apply(file: PartitionedFile)(f: ParquetReaderAccess => Unit): Unit = {
     val rows = read(file)
     try ParquetReaderAccess.of(rows).foreach(f)
-    finally
-      rows match {
-        case c: Closeable => c.close()
-        case _ =>
-      }
+    finally Closing(rows)
   }
 }
 

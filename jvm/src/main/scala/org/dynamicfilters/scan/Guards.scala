@@ -11,10 +11,10 @@ import org.apache.spark.sql.types._
 private[scan] final class Guards private (notZero: Set[Expression]) {
 
   /** In the branch for a true condition. */
-  def where(condition: Expression): Guards = new Guards(notZero ++ Guards.ifTrue(condition))
+  def where(condition: Expression): Guards = new Guards(notZero ++ Guards.notZero(condition, isTrue = true))
 
   /** In the branch for a false or NULL condition. */
-  def whereNot(condition: Expression): Guards = new Guards(notZero ++ Guards.ifNotTrue(condition))
+  def whereNot(condition: Expression): Guards = new Guards(notZero ++ Guards.notZero(condition, isTrue = false))
 
   /** Whether the expression is NULL or not zero. */
   def isNotZero(e: Expression): Boolean = Guards.narrow(e) match {
@@ -29,38 +29,28 @@ private[scan] final class Guards private (notZero: Set[Expression]) {
 private[scan] object Guards {
   def apply(notZero: Seq[Expression]): Guards = new Guards(notZero.map(_.canonicalized).toSet)
 
-  // A comparison with a literal is NULL only if the expression is NULL.
-  private def ifTrue(condition: Expression): Set[Expression] = condition match {
-    case And(l, r) => ifTrue(l) ++ ifTrue(r)
-    case Not(EqualTo(Term(x), Sign(0))) => Set(x)
-    case EqualTo(Term(x), Sign(s)) if s != 0 => Set(x)
-    case GreaterThan(Term(x), Sign(s)) if s >= 0 => Set(x)
-    case GreaterThanOrEqual(Term(x), Sign(s)) if s > 0 => Set(x)
-    case LessThan(Term(x), Sign(s)) if s <= 0 => Set(x)
-    case LessThanOrEqual(Term(x), Sign(s)) if s < 0 => Set(x)
+  /** The expressions that are NULL or not zero if a condition is true, or else if it is false or NULL: those that are
+    * compared with a literal, if the comparison would have another result for zero. Such a comparison is NULL only if
+    * the expression is NULL.
+    */
+  private def notZero(condition: Expression, isTrue: Boolean): Set[Expression] = condition match {
+    case And(l, r) if isTrue => notZero(l, isTrue) ++ notZero(r, isTrue)
+    case Or(l, r) if !isTrue => notZero(l, isTrue) ++ notZero(r, isTrue)
+    case Not(c: EqualTo) if isTrue => notZero(c, isTrue = false)
+    // Spark moves the literals of comparisons to the right side.
+    case c: BinaryComparison =>
+      sign(c.right).flatMap(holdsForZero(c, _)).filter(_ != isTrue).map(_ => narrow(c.left).canonicalized).toSet
     case _ => Set.empty
   }
 
-  private def ifNotTrue(condition: Expression): Set[Expression] = condition match {
-    case Or(l, r) => ifNotTrue(l) ++ ifNotTrue(r)
-    case EqualTo(Term(x), Sign(0)) => Set(x)
-    case LessThanOrEqual(Term(x), Sign(s)) if s >= 0 => Set(x)
-    case LessThan(Term(x), Sign(s)) if s > 0 => Set(x)
-    case GreaterThanOrEqual(Term(x), Sign(s)) if s <= 0 => Set(x)
-    case GreaterThan(Term(x), Sign(s)) if s < 0 => Set(x)
-    case _ => Set.empty
-  }
-
-  // Spark moves the literals of comparisons to the right side.
-  private object Term {
-    def unapply(e: Expression): Some[Expression] = Some(narrow(e).canonicalized)
-  }
-
-  private object Sign {
-    def unapply(e: Expression): Option[Int] = narrow(e) match {
-      case l: Literal => sign(l)
-      case _ => None
-    }
+  /** Whether a comparison with a literal of this sign is true for zero. */
+  private def holdsForZero(c: BinaryComparison, sign: Int): Option[Boolean] = c match {
+    case _: EqualTo => Some(sign == 0)
+    case _: GreaterThan => Some(sign < 0)
+    case _: GreaterThanOrEqual => Some(sign <= 0)
+    case _: LessThan => Some(sign > 0)
+    case _: LessThanOrEqual => Some(sign >= 0)
+    case _ => None
   }
 
   /** Strips casts to wider numbers, which keep zero and non-zero apart. */
@@ -72,11 +62,12 @@ private[scan] object Guards {
 
   private def isNumber(e: Expression): Boolean = e.dataType.isInstanceOf[NumericType]
 
-  private def sign(l: Literal): Option[Int] = l.value match {
-    case d: Double => if (d.isNaN) None else Some(d.sign.toInt)
-    case f: Float => if (f.isNaN) None else Some(f.sign.toInt)
-    case d: Decimal => Some(d.toBigDecimal.signum)
-    case n: Number if l.dataType.isInstanceOf[NumericType] => Some(n.longValue.sign.toInt)
+  /** The sign of a literal; None for other expressions, and for NaN. */
+  private def sign(e: Expression): Option[Int] = narrow(e) match {
+    case Literal(d: Double, _) => if (d.isNaN) None else Some(d.sign.toInt)
+    case Literal(f: Float, _) => if (f.isNaN) None else Some(f.sign.toInt)
+    case Literal(d: Decimal, _) => Some(d.toBigDecimal.signum)
+    case Literal(n: Number, _: NumericType) => Some(n.longValue.sign.toInt)
     case _ => None
   }
 }

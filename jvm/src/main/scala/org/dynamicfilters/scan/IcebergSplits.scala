@@ -225,8 +225,7 @@ private object IcebergSplits extends Logging {
       value match {
         case s: UTF8String if s.contains(Replacement) || s.endsWith(AfterReplacement) => null
         // Older versions have NaN as both bounds of ORC files that begin with NaN.
-        case d: Double if d.isNaN => null
-        case f: Float if f.isNaN => null
+        case v if NaN.is(v) => null
         case v => domain.fromInternal(v)
       }
     }

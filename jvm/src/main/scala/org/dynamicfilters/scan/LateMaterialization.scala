@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Is
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.state.{Cost, StepResult, StepTracker, TopKSpec}
+import org.dynamicfilters.state.{StepTracker, TopKSpec}
 
 /** Late materialization: reads few columns of a row group first, to find the rows to read in full. Used by
   * [[DynamicRowGroups]].
@@ -52,12 +52,8 @@ final class LateMaterialization(
   lazy val tests: BatchSelector = {
     // SnapshotSelector tests the filters of the partition's snapshot.
     val tested = columns.filter(c => c.isRead && !c.filtered.either && !task.isInSnapshot(c.index))
-    new BatchSelector(
-      () => task.filters(),
-      tested.map(c => (c.index, c.ordinal)),
-      task.rowTests,
-      report
-    )
+    val positions = tested.map(c => (c.index, c.ordinal))
+    new BatchSelector(() => task.rowTests.active(task.filters(), positions), task.rowTests, report)
   }
 
   // By their predicates.
@@ -100,14 +96,15 @@ final class LateMaterialization(
     if (!bound && spec.isForJoinsOnly) return readPlainly
     if (!savesEnough(group)) return readPlainly
     // The second part of a row group is found in the same way as the first.
-    val choice = firstPart.fold(new Choice(task.firstPass()))(p => Choice(p.firstPass, isTaken = true))
+    val choice =
+      firstPart.fold(new Choice(task.steps.firstPass(task.filters())))(p => Choice(p.firstPass, isTaken = true))
     if (!choice.isTaken) return Decision(plain, Some(choice))
     val candidates = pages.fold(group.rowCount)(_.count)
     val found = run(group, filters, either, pages, splittable, learner)
     // A pass before the first bound of a TopK does not predict the cost of the next one.
     def record(passed: Long, bytes: Double): Unit = if (selects || passed <= candidates * spec.giveUpSelectivity) {
       choice.tracker.recordBytesLeft(bytes)
-      if (choice.tracker.add(StepResult(candidates, passed, Cost.none))) report.addReason(Reasons.ReadAtOnce)
+      if (choice.tracker.recordRows(candidates, passed)) report.addReason(Reasons.ReadAtOnce)
     }
     if (found.isEmpty) {
       record(candidates, 1)
@@ -128,8 +125,8 @@ final class LateMaterialization(
       readLate(GroupRead.Prune(ByRows))
     } else
       survivors.best.filter(b =>
-        !survivors.complete || (b.isFull && (topK.get.tiesFree || !b.allEqual) && rows.count > math
-          .max(b.size * MinRowsPerBest, StepTracker.FewRows) && tightens(b, filters.head))
+        !survivors.complete ||
+          (b.isFull && rows.count > math.max(b.size * MinRowsPerBest, StepTracker.FewRows) && tightens(b, filters.head))
       ) match {
         case Some(best) =>
           val key = best.worstKey
@@ -183,7 +180,7 @@ final class LateMaterialization(
       p.run(group, rows, rowFilters, best, observe, stop)
     }
     val second = costly.nonEmpty
-    val bound = !rowFilters.passAll
+    val bound = byField.exists(_.filter != ValueFilter.All) || either.nonEmpty
     val windows = if (second && best.isDefined) KeyWindows.forSpec(topK.get, group.rowCount) else None
     // Whether the pass over predicates is the first pass.
     val isFirst = filterFields.isEmpty || (second && !bound && windows.isEmpty)
@@ -245,7 +242,8 @@ final class LateMaterialization(
 
   /** Bytes to read for these rows, as a share of the bytes to read for `pages`. */
   private def byteShare(group: RowGroup, pages: Option[RowRanges], rows: RowRanges): Double =
-    if (!group.hasPageIndex) rows.windowShare(KeyWindows.Rows, group.rowCount)
+    // Without a page index, a page is read for each range, beside the range's own rows.
+    if (!group.hasPageIndex) math.min(1, (rows.count + rows.ranges * KeyWindows.Rows).toDouble / group.rowCount)
     else {
       def read(rows: Option[RowRanges]) = bytes.read(access.fileReader, group.index, None, rows)
       read(Some(rows)).toDouble / math.max(read(pages), 1L)
@@ -257,7 +255,8 @@ final class LateMaterialization(
   private def savesEnough(group: RowGroup): Boolean = {
     val requested = bytes.requested(group.block)
     val first = (filterFields ++ costly.flatMap(ordinalsOf)).distinct.map(bytes.columnBytes(group.block, _)).sum
-    spec.crossesExchange || spec.isForAggregate || spec.followsUpdates || requested - first >= first * StepTracker.HalfOfBytes
+    spec.crossesExchange || spec.isForAggregate || spec.followsUpdates ||
+    requested - first >= first * StepTracker.HalfOfBytes
   }
 
   override def close(): Unit = passes.values.foreach(_.close())

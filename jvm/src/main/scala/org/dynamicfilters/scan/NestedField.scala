@@ -7,23 +7,16 @@ import org.dynamicfilters.filter.{Selection, ValueFilter}
 
 /** A field of a struct column, or of a struct in one. If a struct is NULL, so are its fields.
   *
-  * Parquet files have statistics and page indexes for fields, so its filters leave out row groups and pages. First passes do not
-  * read it. Below an exchange rows are tested by it one by one.
+  * Parquet files have statistics and page indexes for fields, so its filters leave out row groups and pages. First
+  * passes do not read it. Below an exchange rows are tested by it one by one.
   *
   * @param path from the column downwards: position of the field in its struct, and number of the struct's fields
   */
 final case class NestedField(path: Seq[(Int, Int)], dataType: DataType) {
 
   /** Narrows a selection of the column's rows to those whose field passes. */
-  def select(filter: ValueFilter, column: ColumnVector, s: Selection): Unit = {
-    var i, kept = 0
-    while (i < s.count) {
-      val r = s.rows(i)
-      s.rows(kept) = r
-      if (if (column.isNullAt(r)) filter.passes(null) else passesIn(filter, column.getStruct(r), path)) kept += 1
-      i += 1
-    }
-    s.count = kept
+  def select(filter: ValueFilter, column: ColumnVector, s: Selection): Unit = RowSelector.narrow(s) { r =>
+    if (column.isNullAt(r)) filter.passes(null) else passesIn(filter, column.getStruct(r), path)
   }
 
   /** Whether the field of a row passes.

@@ -92,8 +92,7 @@ private final class OtherFileReader(
 
   override def apply(file: PartitionedFile): Iterator[InternalRow] =
     TaskScan.current(spec.scanId).fold(read(file, None)) { task =>
-      val scan = task.open(file)
-      if (scan.isExcluded) {
+      if (new SplitRead(task, file).isExcluded) {
         task.report.leftUnopened(PathHash(file.urlEncodedPath))
         Iterator.empty
       } else {

@@ -78,9 +78,8 @@ object ParquetKeys {
       case (LongType, INT32 | INT64) if signedInteger => keys(number(_).longValue)
       case (BooleanType, BOOLEAN) => keys(identity)
       // Some writers do not leave NaN out of statistics. It says nothing about the other values.
-      case (FloatType, FLOAT) => floating(v => if (number(v).floatValue.isNaN) null else number(v).floatValue)
-      case (DoubleType, FLOAT | DOUBLE) =>
-        floating(v => if (number(v).doubleValue.isNaN) null else number(v).doubleValue)
+      case (FloatType, FLOAT) => floating(v => if (NaN.is(v)) null else number(v).floatValue)
+      case (DoubleType, FLOAT | DOUBLE) => floating(v => if (NaN.is(v)) null else number(v).doubleValue)
       case (DateType, INT32) if annotation.exists(_.isInstanceOf[DateLogicalTypeAnnotation]) =>
         keys { v =>
           val day = number(v).intValue

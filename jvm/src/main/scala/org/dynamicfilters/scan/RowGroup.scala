@@ -67,9 +67,6 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
   *   a first pass
   */
 final case class Decision(read: GroupRead, firstPass: Option[Choice] = None)
-object Decision {
-  def prune(by: ScanCounter.Value): Decision = Decision(GroupRead.Prune(by))
-}
 
 sealed trait GroupRead {
 

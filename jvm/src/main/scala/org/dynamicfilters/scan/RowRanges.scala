@@ -51,20 +51,6 @@ final class RowRanges private (private val starts: Array[Long], private val ends
     b.result()
   }
 
-  /** Of the windows of `size` rows in [0, total), the share that has a row of these ranges. */
-  def windowShare(size: Long, total: Long): Double = {
-    var touched = 0L
-    var next = 0L
-    var i = 0
-    while (i < ranges) {
-      val from = math.max(starts(i) / size, next)
-      val to = ends(i) / size
-      if (to >= from) { touched += to - from + 1; next = to + 1 }
-      i += 1
-    }
-    if (total <= 0) 0 else touched.toDouble / ((total + size - 1) / size)
-  }
-
   override def toString: String = starts.indices.map(i => s"[${starts(i)}, ${ends(i)}]").mkString(" ")
 }
 

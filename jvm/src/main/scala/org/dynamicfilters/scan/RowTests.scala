@@ -1,15 +1,17 @@
 package org.dynamicfilters.scan
 
 import java.lang.management.ManagementFactory
+import java.util.function.IntPredicate
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 import org.dynamicfilters.filter.{PluginFailure, Selection, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.state.{Cost, StepResult, StepTracker}
+import org.dynamicfilters.state.StepTracker
 
-/** Decides for one task which of the scan's filters test rows that were read, and counts the tests. A [[StepTracker]] for
-  * each filter says whether its tests pay. By the filters of a partition's snapshot every row is tested.
+/** Decides for one task which of the scan's filters test rows that were read, and counts the tests. A [[StepTracker]]
+  * for each filter says whether its tests pay. The filters of a partition's snapshot test every row.
   *
   * @param isInSnapshot see [[TaskScan.isInSnapshot]]
   */
@@ -25,23 +27,34 @@ private[scan] final class RowTests(
   /** Whether a filter tests the next rows. */
   def isTaken(filter: Int): Boolean = isInSnapshot(filter) || trackers(filter).isTaken()
 
+  /** The filters that test the next rows.
+    *
+    * @param now the current filters, by column of the spec
+    * @param columns position in the spec, and in the rows
+    * @param field by position in the spec, the field of a struct column
+    */
+  def active(
+      now: IndexedSeq[ValueFilter],
+      columns: IndexedSeq[(Int, Int)],
+      field: Int => Option[NestedField] = _ => None
+  ): IndexedSeq[RowFilter] = columns.collect {
+    case (i, at) if now(i) != ValueFilter.All && isTaken(i) => RowFilter(i, at, now(i), field(i))
+  }
+
   override def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit =
     if (!isInSnapshot(filter)) {
       tested(filter) += before
       dropped(filter) += before - after
       spent(filter) += nanos
-      record(filter, StepResult(before, after, Cost.none))
+      if (trackers(filter).recordRows(before, after)) report.addReason(Reasons.RowsNotTested)
     }
-
-  private def record(filter: Int, did: StepResult): Unit =
-    if (trackers(filter).add(did)) report.addReason(Reasons.RowsNotTested)
 
   /** Records the time of a row group: reading, tests and all further work on its rows. Assumes that a dropped row saves
     * the average time of a row.
     */
   def recordRowGroupTime(nanos: Long): Unit = trackers.indices.filterNot(isInSnapshot).foreach { i =>
     val saved = if (tested(i) == 0) 0L else (nanos.toDouble * dropped(i) / tested(i)).toLong
-    record(i, StepResult(0, 0, Cost(spent(i), saved, nanos)))
+    if (trackers(i).recordCost(spent(i), saved, nanos)) report.addReason(Reasons.RowsNotTested)
     tested(i) = 0
     dropped(i) = 0
     spent(i) = 0
@@ -55,17 +68,9 @@ private[scan] final class RowTests(
   * So a plain read may be chosen if it is cheaper than late materialization, and filters that arrive while a row group
   * is read apply to its next batch.
   *
-  * @param filters the current filters, by column of the spec
-  * @param columns the filtered columns that the file has: position in the spec, and in the batch
-  * @param field by position in the spec, the field of a struct column
+  * @param active the filters that test the next batch
   */
-final class BatchSelector(
-    filters: () => IndexedSeq[ValueFilter],
-    columns: IndexedSeq[(Int, Int)],
-    tests: RowTests,
-    report: ScanReport,
-    field: Int => Option[NestedField] = _ => None
-) extends Logging {
+final class BatchSelector(active: () => Seq[RowFilter], tests: RowTests, report: ScanReport) extends Logging {
   import ScanCounter._
 
   private val selector = new RowSelector(tests)
@@ -86,44 +91,41 @@ final class BatchSelector(
       }
 
   private def test(batch: ColumnarBatch): ColumnarBatch = {
-    val now = filters()
-    val active = columns.collect {
-      case (i, at) if now(i) != ValueFilter.All && tests.isTaken(i) => RowFilter(i, at, now(i), field(i))
-    }
-    if (active.isEmpty) batch
+    val filters = active()
+    if (filters.isEmpty) batch
     else {
-      val n = batch.numRows
-      val selection = selector.select(n, batch.column, RowFilters(active))
-      if (selection.count == n) batch else selected(batch, selection)
+      val selection = selector.select(batch.numRows, batch.column, RowFilters(filters))
+      val dropped = (batch.numRows - selection.count).toLong
+      if (dropped == 0) batch
+      else {
+        val passing = SelectedBatch(batch, selection)
+        report.add(RowsDropped, dropped)
+        report.add(RowsOutput, -dropped)
+        passing
+      }
     }
-  }
-
-  private def selected(batch: ColumnarBatch, selection: Selection): ColumnarBatch = {
-    val passing = SelectedBatch(batch, selection)
-    val dropped = (batch.numRows - selection.count).toLong
-    report.add(RowsDropped, dropped)
-    report.add(RowsOutput, -dropped)
-    passing
   }
 }
 
-/** A filter that tests the rows of batches.
+/** A filter that tests rows.
   *
   * @param at position of its column in the spec
-  * @param position of the column in the batch
+  * @param position of the column in the batch or row
   * @param nested the field of the column, if it is a struct
   */
-final case class RowFilter(at: Int, position: Int, filter: ValueFilter, nested: Option[NestedField] = None)
+final case class RowFilter(at: Int, position: Int, filter: ValueFilter, nested: Option[NestedField] = None) {
+  def passes(row: InternalRow): Boolean =
+    if (nested.isEmpty) filter.passesRow(row, position) else nested.get.passes(filter, row, position)
+
+  def select(column: ColumnVector, s: Selection): Unit =
+    if (nested.isEmpty) filter.select(column, s) else nested.get.select(filter, column, s)
+}
 
 /** Filters that test the rows of batches.
   *
   * @param either filters of which a row needs to pass one, evaluated after the others
   */
-final case class RowFilters(all: Seq[RowFilter], either: Option[DisjunctionTest] = None) {
-
-  /** Whether every row passes. */
-  def passAll: Boolean = all.forall(_.filter == ValueFilter.All) && either.isEmpty
-}
+final case class RowFilters(all: Seq[RowFilter], either: Option[DisjunctionTest] = None)
 
 /** Finds the rows of batches that pass. Used by one task. The result is valid until the next call.
   *
@@ -140,8 +142,7 @@ final class RowSelector(record: RowSelector.Record) {
     selection.all(rows)
     for (f <- filters.all if selection.count > 0) {
       val (before, from) = (selection.count.toLong, ThreadTime.nanos)
-      if (f.nested.isEmpty) f.filter.select(vector(f.position), selection)
-      else f.nested.get.select(f.filter, vector(f.position), selection)
+      f.select(vector(f.position), selection)
       record(f.at, before, selection.count.toLong, ThreadTime.nanos - from)
     }
     filters.either.foreach(_.select(vector, selection))
@@ -158,6 +159,18 @@ object RowSelector {
     def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit
   }
   val NoRecord: Record = (_, _, _, _) => ()
+
+  /** Narrows a selection to the rows that pass a test. */
+  def narrow(s: Selection)(passes: IntPredicate): Unit = {
+    var i, kept = 0
+    while (i < s.count) {
+      val r = s.rows(i)
+      s.rows(kept) = r
+      if (passes.test(r)) kept += 1
+      i += 1
+    }
+    s.count = kept
+  }
 }
 
 /** Processor time of the current thread, which other tasks on the core do not affect. Reading it takes at most a

@@ -2,7 +2,7 @@ package org.dynamicfilters.scan
 
 import scala.reflect.{classTag, ClassTag}
 
-import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
+import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -11,11 +11,8 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
 
 /** Base of RDDs that create a scan's per-task object before the scan's own RDD starts. */
-abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
-    extends RDD[T](prev.sparkContext, Seq(new OneToOneDependency(prev))) {
+abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T]) extends RDD[T](prev) {
   override protected def getPartitions: Array[Partition] = firstParent[T].partitions
-  override protected def getPreferredLocations(split: Partition): Seq[String] =
-    firstParent[T].preferredLocations(split)
 }
 
 /** Creates the [[TaskScan]] of each task before the scan's own RDD starts.
@@ -28,8 +25,6 @@ abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T])
 final class ScanTaskRDD[T: ClassTag](prev: RDD[T], spec: ScanSpec, countsRows: Boolean, make: TaskContext => TaskScan)
     extends AnnouncingRDD[T](prev) {
 
-  import ScanTaskRDD.hasRows
-
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     val task = TaskScan.begin(spec.scanId, context)(make(context))
     task.startPartition(split.index)
@@ -38,9 +33,6 @@ final class ScanTaskRDD[T: ClassTag](prev: RDD[T], spec: ScanSpec, countsRows: B
       if (countsRows || (task.isFixed && spec.testsBatches)) new SnapshotSelector(task, countsRows)(all) else all
     if (classTag[T] == classTag[ColumnarBatch]) rows.filter(hasRows) else rows
   }
-}
-
-private object ScanTaskRDD {
 
   /** Filters may leave batches without rows, which Spark's readers never return. Functions of whole batches may fail on
     * them, for example a pandas function with `x.iloc[0]`.

@@ -63,9 +63,9 @@ final class ScanReport(
   def apply(c: ScanCounter.Value): Long = counts(c.id)
   def add(c: ScanCounter.Value, n: Long): Unit = counts(c.id) += n
 
-  def addReason(reason: Reason, n: Long = 1): Unit = {
-    if (reason.isFailure) add(ScanCounter.Failures, n)
-    addReason(reason.text, n)
+  def addReason(reason: Reason): Unit = {
+    if (reason.isFailure) add(ScanCounter.Failures, 1)
+    addReason(reason.text, 1)
   }
 
   private def addReason(reason: String, n: Long): Unit =

@@ -10,7 +10,7 @@ import org.dynamicfilters.state.ExecutionAccumulator
   *   quickly: merging happens on the scheduler's thread
   */
 final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
-    extends ExecutionAccumulator[ScanReport, Map[Long, ScanReport]] {
+    extends ExecutionAccumulator[ScanReport] {
   // By ended execution, the numbers of its files.
   @transient private lazy val ended = mutable.HashMap.empty[Long, FileCounts]
 
@@ -24,15 +24,7 @@ final class ScanAccumulator(@transient private val sink: LearnedSplit => Unit)
     all.merge(r)
     all
   }
-  override def copy(): ScanAccumulator = {
-    val c = new ScanAccumulator(null)
-    kept.values.foreach(c.add)
-    c
-  }
-
-  /** By SQL execution. */
-  override def value: Map[Long, ScanReport] =
-    synchronized(kept.keysIterator.map(_._1).toSet[Long].iterator.map(id => id -> report(id)).toMap)
+  override protected def fresh: ScanAccumulator = new ScanAccumulator(null)
 
   /** The sum of an execution's reports. */
   def report(executionId: Long): ScanReport = synchronized {

@@ -4,12 +4,11 @@ import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.broadcast.Broadcast
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
-import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
+import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, SubqueryRef, TopKSpec, UserRef}
 import org.dynamicfilters.user.Generation
 
@@ -43,9 +42,6 @@ final case class ScanColumn(
 
   def isPartitionColumn: Boolean = partitionOrdinal >= 0
 
-  /** Bounds of a partition column in a file with these partition values. */
-  def partitionBounds(values: InternalRow): ColumnBounds = ColumnBounds.exact(domain.fromRow(values, partitionOrdinal))
-
   /** Whether a user may tighten the filter while the scan runs. */
   def followsUpdates: Boolean = ref match {
     case u: UserRef => u.follows
@@ -75,11 +71,6 @@ final case class ScanColumn(
   * @param waits how long the scan's stage waits for the filter
   */
 final case class ScanPlace(crossesExchange: Boolean, waits: Wait)
-object ScanPlace {
-
-  /** In the same task as the producer. */
-  val near: ScanPlace = ScanPlace(crossesExchange = false, Wait.No)
-}
 
 /** A filtered scan as planned: its filters, columns and settings. The same for every execution of the plan. Equal if
   * the same filters act on the same columns.
@@ -119,8 +110,8 @@ final class ScanSpec(
     if (topK.isDefined) Seq((TaskScan.OrderingColumn, topK.get)).filterNot(_._2.keepsOrder)
     else either.flatMap(i => columns(i).topK.map((i, _)))
 
-  /** Whether the query's own predicates may exclude row groups. Those on values of subqueries are not among `predicates`, but Spark's
-    * reader gets them.
+  /** Whether the query's own predicates may exclude row groups. Those on values of subqueries are not among
+    * `predicates`, but Spark's reader gets them.
     */
   val isNarrowed: Boolean =
     predicates.exists(!_.isInstanceOf[IsNotNull]) || columns.exists(_.ref.producer == Producer.subquery)

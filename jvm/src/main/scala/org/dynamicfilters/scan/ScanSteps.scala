@@ -1,7 +1,7 @@
 package org.dynamicfilters.scan
 
 import org.dynamicfilters.filter.ValueFilter
-import org.dynamicfilters.state.{Cost, Executions, StepResult, StepTracker}
+import org.dynamicfilters.state.{Executions, StepTracker}
 
 /** The trackers of a scan's steps ([[StepTracker]]). The tasks of an execution share them in a process.
   *
@@ -34,8 +34,8 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
   /** Tests of rows that were read. */
   val rows: IndexedSeq[StepTracker] = trackers("rows")
 
-  /** First passes over the columns of these filters. Filters of joins are recognized by their text. The bound of a TopK changes with
-    * each row group, so all its first passes have one tracker.
+  /** First passes over the columns of these filters. Filters of joins are recognized by their text. The bound of a TopK
+    * changes with each row group, so all its first passes have one tracker.
     */
   def firstPass(filters: => IndexedSeq[ValueFilter]): StepTracker =
     if (!spec.isForJoinsOnly) anyFirstPass
@@ -53,5 +53,5 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
 
   /** Records the time of a row group, from its first step until its rows are consumed. */
   def recordRowGroupTime(nanos: Long): Unit =
-    (dictionaries ++ blooms).foreach(_.add(StepResult(0, 0, Cost(0, 0, nanos))))
+    (dictionaries ++ blooms).foreach(_.recordCost(spent = 0, saved = 0, nanos))
 }

@@ -2,15 +2,15 @@ package org.dynamicfilters.scan
 
 import java.util.Arrays
 
-import org.apache.spark.sql.execution.dynamicfilters.BatchAccess
+import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarArray, ColumnarBatch, ColumnarMap}
 import org.apache.spark.unsafe.types.{CalendarInterval, UTF8String}
 import org.dynamicfilters.filter.Selection
 
 /** The selected rows of a batch as a batch. It is a view if [[SelectedVector]] forwards all of its types, and a copy
-  * otherwise. A view is valid until the batch changes. Its row numbers are copied, because Spark's operators hold several
-  * Arrow batches while the selection is reused (`ColumnarArrowEvalPythonEvaluatorFactory`, Spark 4.3).
+  * otherwise. A view is valid until the batch changes. Its row numbers are copied, because Spark's operators hold
+  * several Arrow batches while the selection is reused (`ColumnarArrowEvalPythonEvaluatorFactory`, Spark 4.3).
   */
 object SelectedBatch {
   def apply(batch: ColumnarBatch, selection: Selection): ColumnarBatch = {
@@ -19,15 +19,15 @@ object SelectedBatch {
     if (vectors.forall(v => isForwarded(v.dataType)))
       new ColumnarBatch(vectors.map(new SelectedVector(_, rows): ColumnVector), rows.length)
     else {
-      val copy = BatchAccess.copied(batch, rows)
+      val copy = SparkAccess.copied(batch, rows)
       // The copy replaces the batch: frees the batch's Arrow vectors, as `ColumnarToRowExec` does.
       batch.closeIfFreeable()
       copy
     }
   }
 
-  /** Whether [[SelectedVector]] forwards each getter with which Spark reads values of the type. Types that Spark 4.1 lacks,
-    * or reads by other getters, are copied: nanosecond timestamps (4.3), geometries (other getters in 4.1 than in 4.2).
+  /** Whether [[SelectedVector]] forwards each getter with which Spark reads values of the type. Types that Spark 4.1
+    * lacks, or reads by other getters than 4.2, are copied: nanosecond timestamps (4.3) and geometries.
     */
   private def isForwarded(dataType: DataType): Boolean = dataType match {
     case BooleanType | _: NumericType | _: StringType | BinaryType | NullType => true

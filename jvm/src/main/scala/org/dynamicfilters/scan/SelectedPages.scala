@@ -48,10 +48,7 @@ private final class SelectedPages(all: PageReadStore, rows: RowRanges) extends P
       r
     }
   })
-  override def close(): Unit = all match {
-    case c: AutoCloseable => c.close()
-    case _ =>
-  }
+  override def close(): Unit = Closing(all)
 }
 
 /** Returns the pages of a column chunk that have a selected row. */

@@ -19,7 +19,7 @@ import org.dynamicfilters.state._
 final class SentFilters private (
     val runs: IndexedSeq[Long],
     filters: Array[SentFilters.Encoded],
-    val snapshots: Option[ScanSnapshots]
+    val snapshots: Option[SnapshotsRef]
 ) extends Serializable {
 
   /** The filter as this task can have it now.
@@ -27,12 +27,12 @@ final class SentFilters private (
     * @return None if it was not complete when the scan was started, and this process has not heard of it since
     */
   def find(context: TaskContext, ref: JoinRef, at: Int): Option[ValueFilter] =
-    TaskFilters.executionId(context).flatMap { execution =>
+    if (TaskFilters.executionId(context).isEmpty) None
+    else
       travelled(context, at)
         // In the driver's own process a late filter is seen as it is.
-        .orElse(Executions.instance.joinFilter(execution, ref.id).flatMap(_.current))
+        .orElse(FilterRef.join(ref.id).flatMap(_.current))
         .orElse(TaskFilters.late(context, ref.id))
-    }
 
   /** The filter if it was complete when the scan was started. Also for tasks without an execution, by the rule of
     * [[org.dynamicfilters.state.Snapshots]].
@@ -40,7 +40,7 @@ final class SentFilters private (
   def travelled(context: TaskContext, at: Int): Option[ValueFilter] = Option(filters(at)).flatMap { encoded =>
     val execution = TaskFilters.executionId(context)
     // In the driver's own process the same filter, with nothing to decode.
-    val here = execution.flatMap(Executions.instance.joinFilter(_, encoded.name.filterId)).flatMap(_.named)
+    val here = FilterRef.join(encoded.name.filterId).flatMap(_.named)
     here
       .filter(_.name == encoded.name)
       .map(_.filter)
@@ -69,38 +69,19 @@ object SentFilters {
       if (bytes.length <= InlineBytes) new Encoded(f.name, bytes, null)
       else new Encoded(f.name, null, FilterBroadcasts(sc, TaskFilters.executionId(sc), bytes))
     }
-    def snapshots = ScanSnapshots(sc, refs, complete(_).isDefined)
     new SentFilters(
       refs.map(_.currentRun),
       complete.map(_.map(encoded).orNull).toArray,
-      Option.when(isShown)(snapshots)
+      Option.when(isShown)(snapshots(sc, refs, complete(_).isDefined))
     )
   }
 
-  private final class Encoded(val name: FilterName, inline: Array[Byte], broadcast: Broadcast[Array[Byte]])
-      extends Serializable {
-    def bytes: Array[Byte] = if (inline != null) inline else broadcast.value
-  }
-}
-
-/** Which filters each partition of a scan is read with, by the rule of [[Snapshots]]. Travels with the scan's tasks.
-  *
-  * @param change whether filters of joins or users may come while the scan runs
-  */
-final class ScanSnapshots private (val table: SnapshotsRef, val change: Boolean) extends Serializable
-
-object ScanSnapshots {
-
-  /** On the driver, when a scan is started.
+  /** Which filters each partition of a scan is read with, by the rule of [[Snapshots]].
     *
     * @param refs the scan's filters. TopKs have no part in it: their taps fix the bound
     * @param travels by filter, whether it travels with the tasks
     */
-  def apply(
-      sc: SparkContext,
-      refs: IndexedSeq[FilterRef],
-      travels: Int => Boolean
-  ): ScanSnapshots = {
+  private def snapshots(sc: SparkContext, refs: IndexedSeq[FilterRef], travels: Int => Boolean): SnapshotsRef = {
     val first = refs.zipWithIndex.map {
       case (_: JoinRef, i) if travels(i) => SnapshotFilter.Travelled
       case (u: UserRef, _) if u.follows => SnapshotFilter.Travelled
@@ -122,11 +103,16 @@ object ScanSnapshots {
         }
         late.fold(first(i))(f => SnapshotFilter.Values(f.name)(f.filter))
       }
-    val change = refs.zip(first).exists {
-      case (j: JoinRef, SnapshotFilter.Unknown) => !j.state.phase.isInstanceOf[JoinPhase.Disabled]
+    val mayChange = refs.zip(first).exists {
+      case (j: JoinRef, SnapshotFilter.Unknown) => !j.state.phase.isDisabled
       case (u: UserRef, _) => u.follows
       case _ => false
     }
-    new ScanSnapshots(SnapshotsRef(sc, new Snapshots(first, now)), change)
+    SnapshotsRef(sc, new Snapshots(first, now), mayChange)
+  }
+
+  private final class Encoded(val name: FilterName, inline: Array[Byte], broadcast: Broadcast[Array[Byte]])
+      extends Serializable {
+    def bytes: Array[Byte] = if (inline != null) inline else broadcast.value
   }
 }

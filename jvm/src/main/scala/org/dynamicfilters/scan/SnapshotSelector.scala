@@ -1,24 +1,22 @@
 package org.dynamicfilters.scan
 
-import java.io.Closeable
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.filter.{PluginFailure, ValueFilter}
+import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.reasons.Reasons
 
-/** The exact test between a scan and the exchange above it, by the rule of [[org.dynamicfilters.state.Snapshots]]. Whatever
-  * the scan reads, by statistics, pages, first passes or stock Spark's reader, only rows that pass the snapshot go on.
+/** The exact test between a scan and the exchange above it, by the rule of [[org.dynamicfilters.state.Snapshots]]: only
+  * rows that pass the snapshot go on, whether the scan has read them by statistics, first passes or as stock Spark.
   *
-  * Tests every batch or row that the scan's RDD returns. Filters of TopKs are skipped here, because their taps are exact.
-  * Filters of joins in the same stage are skipped, too: the join drops the same rows, and the reader tests by these filters.
+  * Tests every batch or row that the scan's RDD returns. Filters of TopKs are skipped here, because their taps are
+  * exact. Filters of joins in the same stage are skipped too: the join drops the same rows, and the reader tests by
+  * these filters.
   *
   * @param countsRows whether no reader of ours counts the rows, so that this class does. Then only filters from beyond
   *   an exchange, or those that users tighten, are used
   */
 private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean = false) {
   import ScanCounter._
-  import SnapshotSelector._
 
   private val spec = task.spec
 
@@ -31,56 +29,45 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
 
   private val columns: IndexedSeq[(Int, Int)] =
     spec.columns.zipWithIndex.collect { case (c, i) if isUsed(c) => (i, at(c.ordinal, c.partitionOrdinal)) }
-  private val batches =
-    new BatchSelector(() => task.filters(), columns, task.rowTests, task.report, spec.columns(_).field)
+  private def active(): IndexedSeq[RowFilter] =
+    task.rowTests.active(task.filters(), columns, spec.columns(_).field)
+  private val batches = new BatchSelector(() => active(), task.rowTests, task.report)
 
   /** The rows of a scan that pass.
     *
     * @param rows `ColumnarBatch`es or `InternalRow`s. A batch may become one without rows
     */
-  def apply[T](rows: Iterator[T]): Iterator[T] = new Iterator[T] with Closeable {
-    private var ahead: Option[T] = None
-    private val test = new RowTest
+  def apply[T](rows: Iterator[T]): Iterator[T] = {
+    val test = new RowTest
     task.beforeReport(() => test.count())
-
-    override def hasNext: Boolean = {
-      while (ahead.isEmpty && rows.hasNext) rows.next() match {
-        case b: ColumnarBatch => ahead = Some(tested(b).asInstanceOf[T])
-        case r: InternalRow => if (test.passes(r)) ahead = Some(r.asInstanceOf[T])
-        case other => ahead = Some(other)
+    rows
+      .map {
+        case b: ColumnarBatch => tested(b).asInstanceOf[T]
+        case other => other
       }
-      if (ahead.isEmpty) test.count()
-      ahead.isDefined
-    }
-
-    override def next(): T = {
-      if (!hasNext) throw new NoSuchElementException
-      val row = ahead.get
-      ahead = None
-      row
-    }
-
-    override def close(): Unit = rows match {
-      case c: Closeable => c.close()
-      case _ =>
-    }
+      .filter {
+        case r: InternalRow => test.passes(r)
+        case _ => true
+      }
   }
 
   private def tested(batch: ColumnarBatch): ColumnarBatch = {
-    if (countsRows) {
-      task.report.add(Rows, batch.numRows.toLong)
-      task.report.add(RowsOutput, batch.numRows.toLong)
-    }
+    if (countsRows) addRows(batch.numRows.toLong)
     // Subclasses of ColumnarBatch from other engines have more state than the columns: they pass unchanged.
     if (columns.isEmpty || batch.getClass != classOf[ColumnarBatch]) batch
     else batches(batch)
   }
 
-  /** Tests rows one by one. What is the same for many rows is asked once for each block of them. */
+  private def addRows(n: Long): Unit = {
+    task.report.add(Rows, n)
+    task.report.add(RowsOutput, n)
+  }
+
+  /** Tests rows one by one. Asks for the filters once for each block of rows. */
   private final class RowTest {
     private var (seen, dropped) = (0L, 0L)
     private var left = 0
-    private var used = Array.empty[Used]
+    private var used = Array.empty[RowFilter]
 
     def passes(row: InternalRow): Boolean = {
       if (left == 0) renew()
@@ -105,24 +92,17 @@ private[scan] final class SnapshotSelector(task: TaskScan, countsRows: Boolean =
 
     private def renew(): Unit = {
       count()
-      left = Block
-      val now = task.filters()
-      used = columns.collect {
-        case (i, at) if now(i) != ValueFilter.All && task.rowTests.isTaken(i) =>
-          new Used(i, now(i), at, spec.columns(i).field)
-      }.toArray
+      left = SnapshotSelector.Block
+      used = active().toArray
     }
 
-    /** Reports what was seen since it was called last. */
+    /** Reports the rows since the last call. */
     def count(): Unit = if (seen > 0) {
-      if (countsRows) {
-        task.report.add(Rows, seen)
-        task.report.add(RowsOutput, seen)
-      }
+      if (countsRows) addRows(seen)
       task.report.add(RowsDropped, dropped)
       task.report.add(RowsOutput, -dropped)
       // Each of several filters is charged with all dropped rows: to time each would cost more than the test.
-      used.foreach(u => task.rowTests(u.column, seen, seen - dropped, 0))
+      used.foreach(u => task.rowTests(u.at, seen, seen - dropped, 0))
       seen = 0
       dropped = 0
     }
@@ -133,10 +113,4 @@ private object SnapshotSelector {
 
   /** Rows between two looks at the filters. */
   private val Block = 1024
-
-  /** A filter that rows are tested by. */
-  private final class Used(val column: Int, filter: ValueFilter, ordinal: Int, field: Option[NestedField]) {
-    def passes(row: InternalRow): Boolean =
-      if (field.isEmpty) filter.passesRow(row, ordinal) else field.get.passes(filter, row, ordinal)
-  }
 }

@@ -107,7 +107,7 @@ private final class PartsReader[T](
   }
 
   private def isExcluded(part: SourcePart): Boolean = task.exists { t =>
-    val excluded = !part.isUnknown && t.pruner(t.filters()).excludes(part.bounds)
+    val excluded = !part.isUnknown && t.pruner().excludes(part.bounds)
     if (excluded) t.report.leftUnopened(part.file)
     else {
       t.report.add(ScanCounter.Splits, 1)

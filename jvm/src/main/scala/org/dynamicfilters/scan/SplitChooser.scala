@@ -10,8 +10,8 @@ import org.dynamicfilters.state.TopKSpec
   * starts.
   *
   * Splits that a complete filter excludes by partition values or by the table's log get no task. Splits that only
-  * learned statistics exclude go to tasks, which skip them if their file is unchanged ([[FileChecks]]). Under a TopK the
-  * best splits come first.
+  * learned statistics exclude go to tasks, which skip them if their file is unchanged ([[FileChecks]]). Under a TopK
+  * the best splits come first.
   */
 object SplitChooser {
 

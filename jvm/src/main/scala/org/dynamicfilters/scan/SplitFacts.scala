@@ -35,7 +35,7 @@ final class SplitFacts(
   /** Bounds of a column that hold without a check of the file: from its partition, or from the table. */
   def certainBounds(spec: ScanSpec, file: PartitionedFile, column: Int): ColumnBounds = {
     val c = spec.columns(column)
-    if (c.isPartitionColumn) c.partitionBounds(file.partitionValues)
+    if (c.isPartitionColumn) ColumnBounds.exact(c.domain.fromRow(file.partitionValues, c.partitionOrdinal))
     else fromTable.lift(column).getOrElse(ColumnBounds.unknown)
   }
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.filter.{ColumnBounds, PluginFailure}
 import org.dynamicfilters.reasons.Reasons
 
-/** One split of a file in a task's scan, from [[TaskScan.open]] until the next one. */
+/** One split of a file in a task's scan. Made when the task starts with it. */
 private[scan] final class SplitRead(val task: TaskScan, val file: PartitionedFile) extends Logging {
 
   /** A time before the file was opened, in milliseconds since 1970. */
@@ -20,7 +20,7 @@ private[scan] final class SplitRead(val task: TaskScan, val file: PartitionedFil
     * format, or by learned statistics if the file is unchanged.
     */
   def isExcluded: Boolean =
-    try excludes(task.pruner(task.filters()))
+    try excludes(task.pruner())
     catch {
       case PluginFailure(e) =>
         task.report.addReason(Reasons.Failed(e, "checking a file"))

@@ -3,7 +3,6 @@ package org.dynamicfilters.scan
 import java.util.concurrent.ConcurrentLinkedQueue
 
 import org.apache.spark.{SparkEnv, TaskContext}
-import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.exchange.ExecutorExchange
 import org.dynamicfilters.filter.ValueFilter
@@ -11,8 +10,8 @@ import org.dynamicfilters.state._
 
 /** One filtered scan in one task: the current filters, the counters, and the statistics of files.
   *
-  * Spark keeps the closure that reads files between executions of a plan. So the closure refers to no execution: it finds this
-  * object through the running task.
+  * Spark keeps the closure that reads files between executions of a plan. So the closure refers to no execution: it
+  * finds this object through the running task.
   */
 final class TaskScan(
     val spec: ScanSpec,
@@ -29,34 +28,30 @@ final class TaskScan(
   private val inForce = new ScanFilters(spec.columns, sent, context)
 
   /** Whether the filters of joins and users hold for whole partitions, by the rule of [[Snapshots]]. */
-  def isFixed: Boolean = inForce.fixed.isDefined
+  def isFixed: Boolean = inForce.isFixed
 
   /** Whether a filter belongs to the partition's snapshot, so that [[SnapshotSelector]] tests every row by it. */
   def isInSnapshot(filter: Int): Boolean =
     isFixed && !spec.forOwnStage(filter) && spec.columns(filter).ref.topK.isEmpty
 
-  // A TopK takes the first of equal rows, so the order of rows must not depend on measured times either.
-  private val isOrderFixed = isFixed && spec.columns.exists(_.ref.topK.isDefined)
-
-  /** Whether measured times may decide how row groups are read. */
-  def comparesTimes: Boolean = !isOrderFixed
+  /** Whether measured times may decide how row groups are read. A TopK takes the first of equal rows, so the order of
+    * rows must not depend on times if the rows are fixed.
+    */
+  val comparesTimes: Boolean = !(isFixed && spec.columns.exists(_.ref.topK.isDefined))
 
   /** Whether the steps of the scan pay. */
   val steps: ScanSteps = new ScanSteps(
     spec,
-    if (isOrderFixed) None else TaskFilters.executionId(context),
-    if (isOrderFixed) 1.0 else spec.giveUpSelectivity
+    if (comparesTimes) TaskFilters.executionId(context) else None,
+    if (comparesTimes) spec.giveUpSelectivity else 1.0
   )
 
   /** Facts about files before they are opened. */
   val files: KnownFiles = new KnownFiles(report, steps.shared("files")(new FileChecks))
 
-  /** The tracker of first passes with the current filters. */
-  def firstPass(): StepTracker = steps.firstPass(filters())
-
   /** The task starts with a partition of the scan's RDD. */
   def startPartition(partition: Int): Unit = {
-    inForce.fixed.foreach(_.startPartition(partition))
+    inForce.startPartition(partition)
     fewKeys = false
   }
 
@@ -65,9 +60,6 @@ final class TaskScan(
   /** Whether a row group of the partition had fewer distinct keys than a TopK over groups needs. */
   def hasFewKeys: Boolean = fewKeys
   def foundFewKeys(): Unit = fewKeys = true
-
-  /** The task starts with the partition's next file. */
-  def open(next: PartitionedFile): SplitRead = new SplitRead(this, next)
 
   /** The current filters by column of the spec. */
   def filters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(inForce(_))
@@ -91,7 +83,8 @@ final class TaskScan(
     finish(report)
   }
 
-  def pruner(filters: IndexedSeq[ValueFilter]): Pruner = new Pruner(spec.columns, filters)
+  /** A pruner with the current filters. */
+  def pruner(): Pruner = new Pruner(spec.columns, filters())
 }
 
 object TaskScan {

@@ -3,7 +3,6 @@ package org.dynamicfilters.scan
 import org.apache.spark.sql.connector.expressions.Expression
 import org.apache.spark.sql.connector.expressions.filter.{AlwaysFalse, And, Predicate}
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
-import org.apache.spark.sql.types.{DoubleType, FloatType}
 import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFilter}
 
 /** Turns filters into DataSource V2 predicates. */
@@ -61,7 +60,7 @@ object V2Predicates {
         new Predicate(if (e.inclusive) inclusive else exclusive, Array(reference, value))
       }
     // A source may order NaN below all values. If NaN passes, the range has no lower end.
-    val lower = r.lower.filterNot(_ => passesNaN(r))
+    val lower = r.lower.filterNot(_ => NaN.passes(r, r.domain))
     (compared(lower, ">=", ">", _.head), compared(r.upper, "<=", "<", _.last)) match {
       case (Some(a), Some(b)) => Some(new And(a, b))
       case (a, b) => a.orElse(b)
@@ -75,16 +74,6 @@ object V2Predicates {
     case other => Seq(other)
   }
 
-  private def passesNaN(r: ValueFilter.Range): Boolean = r.domain.dataType match {
-    case DoubleType => r.passes(r.domain.fromInternal(Double.NaN))
-    case FloatType => r.passes(r.domain.fromInternal(Float.NaN))
-    case _ => false
-  }
-
-  /** Whether it is NaN, Spark's greatest value. Sources cannot compare with NaN. */
-  private def isNaN(domain: KeyDomain, key: AnyRef): Boolean = domain.toInternal(key) match {
-    case d: Double => d.isNaN
-    case f: Float => f.isNaN
-    case _ => false
-  }
+  /** Sources cannot compare with NaN. */
+  private def isNaN(domain: KeyDomain, key: AnyRef): Boolean = NaN.is(domain.toInternal(key))
 }

@@ -4,7 +4,7 @@ import java.util.concurrent.atomic.AtomicLong
 
 import org.dynamicfilters.filter.ValueFilter
 
-/** The one owner of all that a process holds for a SQL execution (contract 6): filters by their names, and what rooms attach. */
+/** The one owner of all that a process holds for a SQL execution (contract 6). */
 final class Execution private[state] (val id: Long, link: => Option[ClusterLink], now: Long) extends Holder {
   import Execution._
 
@@ -19,8 +19,8 @@ final class Execution private[state] (val id: Long, link: => Option[ClusterLink]
   def topK(name: FilterName, spec: TopKSpec, shares: Boolean = true): Option[TopKState] =
     attach(name)(link.filter(_ => shares).fold(new TopKState(spec))(_.topK(id, name, spec)))
 
-  /** The filter that the driver has sent since the scan started: of a join that was not complete then, or of a user whose updates
-    * the scan follows. None until the driver sends one. The first call subscribes to it.
+  /** The filter that the driver has sent since the scan started: of a join that was not complete then, or of a user
+    * whose updates the scan follows. None until the driver sends one. The first call subscribes to it.
     */
   def lateFilter(filterId: Long): Option[ValueFilter] = link.flatMap { l =>
     var isNew = false
@@ -28,14 +28,10 @@ final class Execution private[state] (val id: Long, link: => Option[ClusterLink]
     if (isNew) l.subscribe(id, FilterName(filterId, 0))
     late.flatMap(_.filter)
   }
-
-  /** Makes a join's filter known to tasks in this process. */
-  def announce(state: JoinState): Unit = attach(Announced(state.filterId))(state)
 }
 
 private[state] object Execution {
   final case class AskedFor(filterId: Long)
-  final case class Announced(filterId: Long)
   final case class Contents(name: FilterName)
 }
 

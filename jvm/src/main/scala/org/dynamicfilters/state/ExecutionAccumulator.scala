@@ -8,15 +8,15 @@ import org.apache.spark.util.AccumulatorV2
   *
   * By execution, because Spark keeps the RDD of a plan, with its accumulators, for the plan's next execution.
   */
-abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
+abstract class ExecutionAccumulator[A] extends AccumulatorV2[A, Seq[A]] {
   @transient private var entries = Map.empty[(Long, String), A]
   @transient private var executions: Set[Long] = _
 
   // Null for a moment while a task is deserialized. The heartbeat thread may read it then, and must not fail.
   protected final def kept: Map[(Long, String), A] = Option(entries).getOrElse(Map.empty)
 
-  // As an array, because the classes of a map take more bytes than its contents. Synchronized, because heartbeats send it while
-  // the task adds to it.
+  // As an array, because the classes of a map take more bytes than its contents. Synchronized, because heartbeats send
+  // it while the task adds to it.
   private def writeObject(out: ObjectOutputStream): Unit = synchronized {
     out.defaultWriteObject()
     out.writeObject(kept.values.toArray[Any])
@@ -31,13 +31,24 @@ abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
   protected def keyOf(a: A): (Long, String)
   protected def merged(before: Option[A], a: A): A
 
+  /** An accumulator of the same kind without entries. */
+  protected def fresh: ExecutionAccumulator[A]
+
+  override def copy(): ExecutionAccumulator[A] = {
+    val c = fresh
+    kept.values.foreach(c.add)
+    c
+  }
+  // The copy for tasks.
+  override def copyAndReset(): ExecutionAccumulator[A] = fresh
+  override def value: Seq[A] = kept.values.toSeq
   override def isZero: Boolean = kept.isEmpty
   override def reset(): Unit = {
     entries = Map.empty
     executions = null
   }
 
-  // Fast, because Spark's scheduler merges each task's accumulator: looks for old executions only if there is a new one.
+  // Looks for old executions only if there is a new one, because Spark's scheduler merges each task's accumulator.
   override def add(a: A): Unit = synchronized {
     val key = keyOf(a)
     entries = kept + (key -> merged(kept.get(key), a))
@@ -60,10 +71,7 @@ abstract class ExecutionAccumulator[A, B] extends AccumulatorV2[A, B] {
     }
   }
 
-  override def merge(other: AccumulatorV2[A, B]): Unit = other match {
-    case o: ExecutionAccumulator[A, B] => o.kept.values.foreach(add)
-    case _ =>
-  }
+  override def merge(other: AccumulatorV2[A, Seq[A]]): Unit = other.value.foreach(add)
 }
 
 private object ExecutionAccumulator {
@@ -87,14 +95,9 @@ final case class TopKSeen(
 )
 
 /** Carries [[TopKSeen]] to the driver. */
-final class TopKAccumulator extends ExecutionAccumulator[TopKSeen, Seq[TopKSeen]] {
+final class TopKAccumulator extends ExecutionAccumulator[TopKSeen] {
   override protected def keyOf(s: TopKSeen): (Long, String) = (s.executionId, s.executorId)
   override protected def merged(before: Option[TopKSeen], s: TopKSeen): TopKSeen =
     before.filter(_.generation > s.generation).getOrElse(s)
-  override def copy(): TopKAccumulator = {
-    val c = new TopKAccumulator
-    kept.values.foreach(c.add)
-    c
-  }
-  override def value: Seq[TopKSeen] = kept.values.toSeq
+  override protected def fresh: TopKAccumulator = new TopKAccumulator
 }

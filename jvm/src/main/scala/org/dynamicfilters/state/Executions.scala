@@ -12,8 +12,8 @@ import org.dynamicfilters.filter.{SoftCached, ValueFilter}
 
 /** The executions of this process (contract 6). Remembers the ids of ended ones, so that nothing opens them again.
   *
-  * The driver closes an execution at Spark's end event, and tells executors. Both may miss that (Spark drops events when
-  * listeners are slow), so executions without use for `idleNanos` are swept.
+  * The driver closes an execution at Spark's end event, and tells executors. Both may miss that (Spark drops events
+  * when listeners are slow), so executions without use for `idleNanos` are swept.
   *
   * @param isRunning whether an execution is known to run, and must not be swept
   */
@@ -57,17 +57,14 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
   /** The object that the execution holds under the key, if any. */
   def find[A <: AnyRef](id: Long, key: AnyRef): Option[A] = find(id).flatMap(_.find[A](key))
 
-  /** The state of a join filter, on the driver; None in other processes, and before the build side has started. */
-  def joinFilter(id: Long, filterId: Long): Option[JoinState] = find[JoinState](id, Announced(filterId))
-
-  /** The contents of a filter, made once in an execution, whichever way they come.
+  /** The contents of a filter, decoded once in an execution, whether they come with a task or from the driver.
     *
-    * @param id None where there is no execution: then nothing keeps them
+    * @param id None if there is no execution: then they are not kept
     */
   def contents(id: Option[Long], name: FilterName)(make: => Option[ValueFilter]): Option[ValueFilter] =
     id.flatMap(attach(_, Contents(name))(new SoftCached[ValueFilter])).fold(make)(_.value(make))
 
-  /** See [[Execution.lateFilter]]; those that tasks here have asked for. */
+  /** The subscription of tasks here to a filter, see [[Execution.lateFilter]]. */
   def late(id: Long, filterId: Long): Option[SubscribedFilter] = find[SubscribedFilter](id, AskedFor(filterId))
 
   /** A TopK that tasks here have asked for. */
@@ -88,7 +85,7 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
     if (e.tasks.decrementAndGet() <= 0 && !e.isOpen) drop(e)
   }
 
-  /** The execution ended, with or without success: frees all that it holds. Tasks that still run see no filter. Idempotent. */
+  /** Frees all that an execution holds, because it ended. Tasks that still run see no filter. Idempotent. */
   def close(id: Long): Unit = {
     ended.synchronized(ended.add(id))
     find(id).foreach { e =>
@@ -120,8 +117,8 @@ final class Executions(idleNanos: Long, clock: () => Long, isRunning: Long => Bo
 
 object Executions {
 
-  /** The executions of this process. Executors keep idle ones for a minute, long enough for the next wave of tasks; the driver
-    * knows which ones run.
+  /** The executions of this process. Executors keep idle ones for a minute, long enough for the next wave of tasks; the
+    * driver knows which ones run.
     */
   val instance: Executions =
     new Executions(60L * 1000 * 1000 * 1000, () => System.nanoTime(), SQLExecution.getQueryExecution(_) != null)

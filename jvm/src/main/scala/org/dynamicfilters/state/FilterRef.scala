@@ -7,9 +7,9 @@ import org.dynamicfilters.filter.ValueFilter
 
 /** The filter that a producer and its scans share in a plan.
   *
-  * Each planned producer gets a new id, which comparisons of plans ignore, so that Spark reuses exchanges and subqueries as
-  * before. Subclasses compare the rows that their producers see. State is kept by (SQL execution, id), because a plan may be
-  * executed twice (contract 4).
+  * Each planned producer gets a new id, which comparisons of plans ignore, so that Spark reuses exchanges and
+  * subqueries as before. Subclasses compare the rows that their producers see. State is kept by (SQL execution, id),
+  * because a plan may be executed twice (contract 4).
   *
   * @param id unique in the application, shown to users as `DynamicFilter#<id>`
   */
@@ -99,8 +99,8 @@ trait PlanRun {
 
 /** The filter of a TopK, or of a min or max, which is a TopK of one row.
   *
-  * Two are equal if equal operators have equal specs. Compares plans, not their hashes: Spark reuses an exchange or a subquery
-  * for an equal one, and the rows for one limit are too few for a larger one.
+  * Two are equal if equal operators have equal specs. Compares plans, not their hashes: Spark reuses an exchange or a
+  * subquery for an equal one, and the rows for one limit are too few for a larger one.
   *
   * @param producing the producer's plan; null on executors
   * @param ordinal position among the producer's filters
@@ -124,8 +124,8 @@ final class TopKRef private (
 
   /** Starts a run of the plan. The producer calls this on the driver before the scans below it start.
     *
-    * Partition numbers are valid within a run: a plan that runs again, even within one SQL execution, may put other files into
-    * a partition, so contributions of different runs must not be merged.
+    * Partition numbers are valid within a run: a plan that runs again, even within one SQL execution, may put other
+    * files into a partition, so contributions of different runs must not be merged.
     */
   def nextRun(): Long = synchronized { runs += 1; runs }
   override def currentRun: Long = synchronized(runs)

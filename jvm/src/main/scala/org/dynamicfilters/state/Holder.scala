@@ -5,8 +5,8 @@ import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedDeque}
 import scala.jdk.CollectionConverters._
 import scala.reflect.ClassTag
 
-/** Holds objects by key until it is closed, and then closes those that are AutoCloseable, newest first. [[Execution]] is one, and
-  * each task has one ([[RunningTasks]]). Thread-safe; closes nothing under a lock.
+/** Holds objects by key until it is closed, and then closes those that are AutoCloseable, newest first. [[Execution]]
+  * is one, and each task has one ([[RunningTasks]]). Thread-safe; closes nothing under a lock.
   */
 class Holder extends AutoCloseable {
   private val held = new ConcurrentHashMap[AnyRef, AnyRef]()

@@ -26,8 +26,8 @@ object JoinPhase {
   /** The build side has started, with this many partitions. */
   final case class Building(partitions: Int, reports: Reports.Value = Reports.Coming) extends JoinPhase
 
-  /** Reports of the partitions: more to come, some missing although the build side has ended, or all there. With all reports, the
-    * next reader builds the filter.
+  /** Reports of the partitions: more to come, some missing although the build side has ended, or all there. With all
+    * reports, the next reader builds the filter.
     */
   object Reports extends Enumeration {
     val Coming, Missing, All = Value

@@ -61,7 +61,3 @@ object JoinRecord {
   * @param used the first scan started with the filter
   */
 final case class FilterTimes(registered: Long = 0, ready: Long = 0, used: Long = 0)
-
-object FilterTimes {
-  val unknown: FilterTimes = FilterTimes()
-}

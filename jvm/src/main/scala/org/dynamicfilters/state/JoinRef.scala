@@ -7,8 +7,8 @@ import org.dynamicfilters.reasons.Reasons
 
 /** The filter of a join in a plan, made from one key of the build side.
   *
-  * Two are equal if they are made from equal keys of equal build sides. Compares plans, not their hashes: Spark reuses an
-  * exchange over a filtered scan for an equal one, so a wrong match of two filters would give wrong rows.
+  * Two are equal if they are made from equal keys of equal build sides. Compares plans, not their hashes: Spark reuses
+  * an exchange over a filtered scan for an equal one, so a wrong match of two filters would give wrong rows.
   *
   * @param origin the keys of both sides of the join as text, with attribute ids. At re-planning, a join finds its
   *   filter in a running probe side by it
@@ -42,14 +42,14 @@ final class JoinRef private (
   // The filtered scans below the exchange, which reduce the rows that the tap sees.
   @transient @volatile private var narrowing: Option[Narrowing] = None
 
-  // Whether the filter was compared with another, which may have been taken for equal: joins with equal build sides share one.
+  // Whether the filter was compared with another. They may have been equal, so that both joins share one.
   @transient @volatile private var compared = false
 
   /** Records the filters below the exchange.
     *
-    * Filters of other joins reduce the collected keys, so two filters are equal only if these are equal. Comparisons use the
-    * filters of the first plan. If re-planning adds others after a comparison, the filter is disabled: a scan of another join
-    * may use it, whose rows the added filters do not cover.
+    * Filters of other joins reduce the collected keys, so two filters are equal only if these are equal. Comparisons
+    * use the filters of the first plan. If re-planning adds others after a comparison, the filter is disabled: a scan
+    * of another join may use it, whose rows the added filters do not cover.
     *
     * @param scans by leaf of the plan, the canonical form if it is a filtered scan: it matters which of two equal scans
     *   is filtered. Empty if no scan is filtered
@@ -65,16 +65,16 @@ final class JoinRef private (
   /** The filters recorded by `narrowedBy`. */
   private[dynamicfilters] def narrowers: Set[Any] = narrowing.fold(Set.empty[Any])(_.filters)
 
-  /** Identifies the collected keys: equal for filters of one join that collect the same keys. At re-planning, a join may get a
-    * filter of the same origin with other keys, for example from above a HAVING.
+  /** Identifies the collected keys: equal for filters of one join that collect the same keys. At re-planning, a join
+    * may get a filter of the same origin with other keys, for example from above a HAVING.
     */
   private[dynamicfilters] def source: Any = if (isOther) id else (origin, hash, key, nullsMatch, build)
 
   // Whether re-planning has moved the tap, so that `build` no longer describes its keys.
   @transient @volatile private var isOther = false
 
-  /** Records where re-planning puts the tap. If it moved (above a HAVING there are fewer keys), the filter equals no other from
-    * then on, and is disabled if a scan of another join may use it already.
+  /** Records where re-planning puts the tap. If it moved (above a HAVING there are fewer keys), the filter equals no
+    * other from then on, and is disabled if a scan of another join may use it already.
     *
     * @param now [[BuildSideFacts.passed]] in the new plan
     */
@@ -83,7 +83,7 @@ final class JoinRef private (
     if (compared) state.disable(Reasons.MovedLater)
   }
 
-  /** Another join of the plan uses this filter too, because the build sides are equal: the same as after a comparison. */
+  /** Another join of the plan uses this filter too, because their build sides are equal. Counts as a comparison. */
   def usedByOthers(): Unit = {
     compared = true
     if (isOther) state.disable(Reasons.MovedLater)
@@ -136,16 +136,16 @@ object JoinRef {
       key: Expression,
       nullsMatch: Boolean,
       limits: KeyLimits,
-      facts: BuildSideFacts = BuildSideFacts.WithoutTables
+      facts: BuildSideFacts
   ): JoinRef =
     FilterRef.register(new JoinRef(FilterRef.nextId(), origin, build, key, nullsMatch, limits, facts))
 }
 
-/** Facts about the build side of a [[JoinRef]], computed on demand because each takes a walk through plans. On the driver. */
+/** Facts about the build side of a [[JoinRef]]. Each takes a walk through plans on demand. On the driver. */
 trait BuildSideFacts {
 
-  /** The session, and the known state of the tables below the tap. Equal plans may differ in both: a cached plan may have listed
-    * a folder earlier than the query that reads the cache, and its session may have another time zone for text files.
+  /** The session, and the known state of the tables below the tap. Equal plans may differ in both: a cached plan may
+    * have listed a folder earlier than the query that reads the cache, in a session with another time zone.
     */
   def listed: Seq[Any]
 
@@ -153,17 +153,8 @@ trait BuildSideFacts {
   def repeats: Boolean
 
   /** Estimated share of probe rows that pass, from 0 to 1. */
-  def expectedShare: Double = 1
+  def expectedShare: Double
 
-  /** Operators between the join and the tap that drop rows after their keys were collected, from above: "filter", "join". */
-  def passed: Seq[String] = Nil
-}
-
-object BuildSideFacts {
-
-  /** Facts of a build side without tables. */
-  object WithoutTables extends BuildSideFacts {
-    override def listed: Seq[Any] = Nil
-    override def repeats: Boolean = true
-  }
+  /** Operators between the join and the tap, which drop rows after their keys were collected: "filter", "join". */
+  def passed: Seq[String]
 }

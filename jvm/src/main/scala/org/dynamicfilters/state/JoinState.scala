@@ -5,11 +5,11 @@ import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList}
 import org.dynamicfilters.filter.{KeyLimits, ValueFilter}
 import org.dynamicfilters.reasons.Reason
 
-/** The state of one join filter on the driver, from planning to the end of the query: which build side its keys come from.
-  * [[KeyReports]] collects the keys, [[FilterLatch]] holds scans back, [[JoinRecord]] keeps what reports show.
+/** The state of one join filter on the driver, from planning to the end of the query: which build side its keys come
+  * from. [[KeyReports]] collects the keys, [[FilterLatch]] holds scans back, [[JoinRecord]] keeps what reports show.
   *
-  * Thread-safe. `offer` only stores, because Spark merges accumulators on the scheduler's thread. The first reader after the
-  * last report builds the filter.
+  * Thread-safe. `offer` only stores, because Spark merges accumulators on the scheduler's thread. The first reader
+  * after the last report builds the filter.
   */
 final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits) extends KeyOffers with PlanRun {
   import JoinPhase._
@@ -23,8 +23,8 @@ final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits
 
   /** Uses the keys of another filter, because Spark reuses its exchange for this join.
     *
-    * Never in a cycle. If only this one's build side has started, the other one follows instead. A disabled filter stays
-    * disabled.
+    * Never in a cycle. If only this one's build side has started, the other one follows instead. A disabled filter
+    * stays disabled.
     */
   def follow(other: JoinState): Unit = {
     val joined = JoinState.Following.synchronized {
@@ -39,8 +39,8 @@ final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits
 
   /** The filter whose keys count: the one it follows, or itself. May change at any moment.
     *
-    * Itself if it is disabled, if its own build side has reported all keys, or if the followed one is disabled while its own
-    * build side runs (the stages of a subquery may be cancelled).
+    * Itself if it is disabled, if its own build side has reported all keys, or if the followed one is disabled while
+    * its own build side runs (the stages of a subquery may be cancelled).
     */
   private def root: JoinState = {
     val l = leader
@@ -128,8 +128,8 @@ final class JoinState(val filterId: Long, nullsMatch: Boolean, limits: KeyLimits
     if (of.own.isLarge) of.own.phase else of.ownPhase
   }
 
-  /** The filter, if the build side is complete. Its generation is the id of the state whose build side made it: one that
-    * follows another may get keys of its own later.
+  /** The filter, if the build side is complete. Its generation is the id of the state whose build side made it: one
+    * that follows another may get keys of its own later.
     */
   def named: Option[NamedFilter] = {
     val of = root

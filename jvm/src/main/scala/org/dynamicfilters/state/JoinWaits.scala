@@ -37,8 +37,8 @@ private[state] final class FilterLatch {
     listeners.forEach(_())
   }
 
-  /** Calls `f` each time the filter settles, and at least once after that. `f` must be short and not fail: Spark's scheduler may
-    * call it.
+  /** Calls `f` each time the filter settles, and at least once after that. `f` must be short and not fail: Spark's
+    * scheduler may call it.
     */
   def onSettled(f: () => Unit): Unit = {
     listeners.add(f)
@@ -71,12 +71,12 @@ private[state] final class FilterLatch {
 
 /** Holds probe stages back on the driver until their filters are ready (contract 7).
   *
-  * A scan waits in `prepare`, where Spark itself waits for subqueries, on one of the many threads that submit exchanges. No task
-  * slot is held, and the adaptive loop goes on. Nothing waits on other threads, because the build side may need that thread.
+  * A scan waits in `prepare`, as Spark does for subqueries, on one of the many threads that submit exchanges. No task
+  * slot is held, and the adaptive loop goes on. Other threads never wait, because the build side may need them.
   */
 object JoinWaits extends Logging {
 
-  /** A thread pool that submits exchanges (`ShuffleExchangeExec` and `BroadcastExchangeExec.executionContext`, Spark 4.1 on).
+  /** A thread pool that submits exchanges (`executionContext` of `ShuffleExchangeExec` and `BroadcastExchangeExec`).
     *
     * @param name prefix of its threads' names
     * @param size the setting for the number of threads, and its default
@@ -102,8 +102,8 @@ object JoinWaits extends Logging {
     @volatile var ended = false
     private val held = new ConcurrentHashMap[Thread, Held]()
 
-    /** When this thread began to hold its stage back. Spark prepares the scans below one exchange one after the other, and all of
-      * them together wait no longer than one may.
+    /** When this thread began to hold its stage back. Spark prepares the scans below one exchange one after the other,
+      * and all of them together wait no longer than one may.
       */
     def heldSince(): Long = {
       val now = System.nanoTime()
@@ -124,8 +124,8 @@ object JoinWaits extends Logging {
   /** As `System.nanoTime`. */
   private final case class Held(since: Long, until: Long)
 
-  /** Upper limit for the time between two waits below the same exchange. Before the thread gets another exchange, a stage has
-    * run.
+  /** Upper limit for the time between two waits below the same exchange. Before the thread gets another exchange, a
+    * stage has run.
     */
   private val SameStageNanos = TimeUnit.MILLISECONDS.toNanos(10)
 
@@ -154,7 +154,7 @@ object JoinWaits extends Logging {
     finally pool.waiting.decrementAndGet()
   }
 
-  // If the execution has ended before, the stage goes on: threads inherit its id, and the scan may fill a cached table for others.
+  // The stage of an ended execution goes on: threads inherit its id, and the scan may fill a cached table for others.
   private def wait(executionId: Long, wanted: Seq[JoinWait], look: JoinRef => Boolean, atMost: Long): Boolean =
     waitsOf(executionId).exists { waits =>
       val from = waits.heldSince()
@@ -176,15 +176,15 @@ object JoinWaits extends Logging {
 
   /** A scan with these filters starts. If an equal build side has started, its filter is followed.
     *
-    * Main query and subqueries are planned separately, and share exchanges: the tap that runs may be that of an equal build side
-    * with another filter.
+    * Main query and subqueries are planned separately, and share exchanges: the tap that runs may be that of an equal
+    * build side with another filter.
     */
   def scanStarted(executionId: Long, refs: Seq[JoinRef]): Unit = guarded {
     if (refs.nonEmpty) waitsOf(executionId).foreach { waits =>
       refs.foreach { ref =>
         // Before the look at `started`, as buildStarted does in reverse: one of the two sees the other.
         waits.scanned.put(ref.id, ref)
-        Option(waits.started.get(ref)).foreach(follow(executionId, ref, _))
+        Option(waits.started.get(ref)).foreach(follow(ref, _))
       }
     }
   }
@@ -193,7 +193,7 @@ object JoinWaits extends Logging {
   def buildStarted(executionId: Long, ref: JoinRef): Unit = guarded {
     waitsOf(executionId).foreach { waits =>
       val first = waits.started.computeIfAbsent(ref, r => r)
-      waits.scanned.values.asScala.filter(_ == first).foreach(follow(executionId, _, first))
+      waits.scanned.values.asScala.filter(_ == first).foreach(follow(_, first))
     }
   }
 
@@ -205,13 +205,8 @@ object JoinWaits extends Logging {
         logWarning("Dynamic filters: equal build sides are not looked for", e)
     }
 
-  // Announces the filter to executors, because its own tap, which does that otherwise, may never run.
-  private def follow(executionId: Long, ref: JoinRef, other: JoinRef): Unit = if (
-    (ref ne other) && !other.state.isDisabled
-  ) {
-    ref.state.follow(other.state)
-    Executions.instance.open(executionId).foreach(_.announce(ref.state))
-  }
+  private def follow(ref: JoinRef, other: JoinRef): Unit =
+    if ((ref ne other) && !other.state.isDisabled) ref.state.follow(other.state)
 
   /** A job of the execution failed, and with it perhaps a build side: releases all waits. */
   def jobFailed(executionId: Long): Unit =

@@ -12,8 +12,8 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** The keys that the partitions of one build side report, and the filter that is built from them. Keeps the phase.
   *
-  * All or nothing (contract 2): there is no filter before every partition has reported. A second report of a partition, after a
-  * retry, replaces the first.
+  * All or nothing (contract 2): there is no filter before every partition has reported. A second report of a partition,
+  * after a retry, replaces the first.
   */
 private[state] final class KeyReports(filterId: Long, nullsMatch: Boolean, limits: KeyLimits) extends Logging {
   import JoinPhase._
@@ -115,9 +115,9 @@ final case class KeyContribution(partition: Int, encoded: Array[Byte], outgrown:
 
 object KeyContribution {
 
-  /** Bytes that all partitions together may send for one filter: all filters of an exchange share a small part of Spark's limit
-    * for task results. The part is smaller for a broadcast, whose rows are in the results too: Spark fails a query above the
-    * limit.
+  /** Bytes that all partitions together may send for one filter: all filters of an exchange share a small part of
+    * Spark's limit for task results. The part is smaller for a broadcast, whose rows are in the results too: Spark
+    * fails a query above the limit.
     *
     * @param maxResultSize `spark.driver.maxResultSize` in bytes, 0 for no limit
     * @param filters number of filters that are collected below the exchange, at least one
@@ -133,8 +133,8 @@ object KeyContribution {
 /** Receives the keys of a build side's partitions on the driver: [[JoinState]]. */
 trait KeyOffers {
 
-  /** Takes a partition's keys, see [[KeyContribution]]. Replaces an earlier report of the partition. Only stores, because Spark's
-    * scheduler calls it.
+  /** Takes a partition's keys, see [[KeyContribution]]. Replaces an earlier report of the partition. Only stores,
+    * because Spark's scheduler calls it.
     */
   def offer(partition: Int, encoded: Array[Byte], outgrown: Boolean): Unit
 }

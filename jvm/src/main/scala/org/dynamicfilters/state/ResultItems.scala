@@ -4,8 +4,8 @@ import org.apache.spark.util.AccumulatorV2
 
 /** Carries items from tasks to the driver with their results.
   *
-  * An accumulator instead of a message, because it comes from successful attempts only, and arrives before Spark registers their
-  * map outputs. Its bytes count towards Spark's limit for task results.
+  * An accumulator instead of a message, because it comes from successful attempts only, and arrives before Spark
+  * registers their map outputs. Its bytes count towards Spark's limit for task results.
   *
   * @param take takes the items of one task on the driver. Must only store, because Spark's scheduler calls it. Null in
   *   tasks

@@ -1,7 +1,7 @@
 package org.dynamicfilters.state
 
-/** Tells join filters of the end of stages with their scans and build sides, by RDD id. On the driver. Operators register their
-  * RDDs, [[org.dynamicfilters.lifecycle.QueryListener]] reports ended stages.
+/** Tells join filters of the end of stages with their scans and build sides, by RDD id. On the driver. Operators
+  * register their RDDs, [[org.dynamicfilters.lifecycle.QueryListener]] reports ended stages.
   */
 object RunningStages {
   private final case class ScanKey(rdd: Int)
@@ -11,8 +11,8 @@ object RunningStages {
   def scanStarted(executionId: Long, rdd: Int, filters: Seq[JoinState]): Unit =
     if (filters.nonEmpty) Executions.instance.attach(executionId, ScanKey(rdd))(new RunningScan(rdd, filters))
 
-  /** A build side starts. At the successful end of its stage, Spark has merged the accumulators of all tasks, so reports that are
-    * missing then will not come.
+  /** A build side starts. At the successful end of its stage, Spark has merged the accumulators of all tasks, so
+    * reports that are missing then will not come.
     */
   def buildStarted(executionId: Long, rdd: Int, filters: Seq[JoinState]): Unit =
     if (filters.nonEmpty) Executions.instance.attach(executionId, BuildKey(rdd))(new RunningBuild(filters))

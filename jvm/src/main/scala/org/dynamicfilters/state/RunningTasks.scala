@@ -9,8 +9,8 @@ import org.apache.spark.TaskContext
 /** A filtered scan in one task. */
 trait ScanInTask extends AutoCloseable
 
-/** A [[Holder]] for each task of this process, from its first filter to its completion. The operators of a task find each other
-  * here, because the closures that Spark keeps between executions of a plan must not hold state of one (contract 4).
+/** A [[Holder]] for each task of this process, from its first filter to its completion. Its operators find each other
+  * here, because closures that Spark keeps between executions of a plan must not hold state of one (contract 4).
   */
 object RunningTasks {
   // Not by task id: each SparkContext starts with 0, and tasks of a stopped one may still run.

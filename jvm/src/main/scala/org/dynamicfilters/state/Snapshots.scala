@@ -29,20 +29,20 @@ object SnapshotFilter {
   final case class Values(name: FilterName)(val filter: ValueFilter) extends SnapshotFilter
 }
 
-/** Which filters each partition of an RDD below an exchange is computed with. On the driver. This is the rule (contract 8):
+/** Which filters each partition of an RDD below an exchange is computed with. On the driver. The rule (contract 8):
   *
   *   1. A partition has one snapshot of filters. All its attempts hand on the rows that pass it, because Spark sends
-  *      rows of a round-robin exchange to reducers by their position, and since 4.3 it compares checksums of map outputs.
-  *   1. The first attempt fixes the snapshot before its first row, to the newest filters that the driver has. The driver
-  *      gives every later attempt the same snapshot. If no attempt has fixed one, later attempts use the filters sent
-  *      with the tasks.
+  *      rows of a round-robin exchange by their position, and since 4.3 it compares checksums of map outputs.
+  *   1. The first attempt fixes the snapshot before its first row, to the newest filters that the driver has. The
+  *      driver gives every later attempt the same snapshot. If no attempt has fixed one, later attempts use the filters
+  *      sent with the tasks.
   *   1. A first attempt that gets no answer uses the filters sent with its task. Its result replaces the snapshot,
   *      before Spark registers the map output.
   *   1. Any other attempt that gets no answer fails with [[org.dynamicfilters.exchange.SnapshotUnavailable]], and Spark
   *      tries again.
   *
-  * Belongs to the RDD, not to an execution: Spark keeps shuffle files between executions of a plan, and computes those again
-  * that are lost. It is gone with the RDD. Thread-safe.
+  * Belongs to the RDD, not to an execution: Spark keeps shuffle files between executions of a plan, and computes those
+  * again that are lost. It is gone with the RDD. Thread-safe.
   *
   * @param first what travels with the tasks
   * @param newest returns the current filters. Argument: the SQL execution, None outside of one
@@ -129,8 +129,10 @@ object Snapshots {
 /** A table as an RDD holds it. Executors have only its id and the filters sent with the tasks.
   *
   * @param isShared whether executors ask the driver; the same for all attempts
+  * @param mayChange whether filters may come or change while the RDD is computed. If not, all snapshots are `first`
   */
-final class SnapshotsRef(@transient private val table: Snapshots, val isShared: Boolean) extends Serializable {
+final class SnapshotsRef(@transient private val table: Snapshots, val isShared: Boolean, val mayChange: Boolean)
+    extends Serializable {
   val id: Long = table.id
   val first: IndexedSeq[SnapshotFilter] = table.first
 
@@ -140,7 +142,7 @@ final class SnapshotsRef(@transient private val table: Snapshots, val isShared: 
   /** By filter, for bounds. */
   val topKs: IndexedSeq[TopKSpec] = table.topKs
 
-  /** Whether attempts of this stage may not be the first ones of their partitions: as of the stage's submission, when Spark
+  /** Whether some partition may have had an attempt before this stage. Set when the stage is submitted: Spark then
     * serializes its RDDs.
     */
   var wasUsed = false
@@ -156,8 +158,8 @@ final class SnapshotsRef(@transient private val table: Snapshots, val isShared: 
 object SnapshotsRef {
 
   /** On the driver, when an RDD is made. */
-  def apply(sc: SparkContext, table: Snapshots): SnapshotsRef = {
-    val ref = new SnapshotsRef(table, TaskFilters.shares(sc))
+  def apply(sc: SparkContext, table: Snapshots, mayChange: Boolean = true): SnapshotsRef = {
+    val ref = new SnapshotsRef(table, TaskFilters.shares(sc), mayChange)
     sc.register(ref.usedFirst)
     ref
   }

@@ -2,39 +2,20 @@ package org.dynamicfilters.state
 
 import java.util.{LinkedHashMap, Map => JMap}
 
-/** What a step cost, and what it was good for. All in nanoseconds.
-  *
-  * @param spent on the step itself
-  * @param saved estimate of what would have been spent without it
-  * @param work of the scan and all that runs above it in the same tasks, the step included
-  */
-final case class Cost(spent: Long, saved: Long, work: Long)
-
-object Cost {
-  val none: Cost = Cost(0, 0, 0)
-}
-
-/** What a step did.
-  *
-  * @param rows that it decided about
-  * @param passed how many of these it let through
-  */
-final case class StepResult(rows: Long, passed: Long, cost: Cost)
-
-/** Decides whether one step of a scan pays for one filter: a look into a dictionary or a Bloom filter, a first pass over the
-  * filter's columns, or a test of rows that were read.
+/** Decides whether one step of a scan pays for one filter: a look into a dictionary or a Bloom filter, a first pass
+  * over the filter's columns, or a test of rows that were read.
   *
   * A step is disabled while one of these holds:
   *   - The step let more than `giveUp` of the rows through, twice in a row.
-  *   - The step took more time than it saved plus a small share of the scan's work ([[StepTracker.ShareOfWork]]). The scan goes on
-  *     working, so such a step is taken again later.
+  *   - The step took more time than it saved plus a small share of the scan's work ([[StepTracker.ShareOfWork]]). The
+  *     scan goes on working, so such a step is taken again later.
   *   - Rows took longer with the step than without it. Only callers that measure both ways have this rule.
   *
-  * A disabled step is tried again after 16 chances to take it. Each try in vain doubles that number. If both ways are measured,
-  * an active step is left out as often.
+  * A disabled step is tried again after 16 chances to take it. Each try in vain doubles that number. If both ways are
+  * measured, an active step is left out as often.
   *
-  * Callers measure; the class has no clock. The advice changes what reading costs and never which rows there are; see [[Snapshots]].
-  * The tasks of a process share a tracker. Thread-safe.
+  * Callers measure; the class has no clock. The advice changes what reading costs and never which rows there are; see
+  * [[Snapshots]]. The tasks of a process share a tracker. Thread-safe.
   *
   * @param giveUp the largest share of rows that may pass; at 1 the step is taken at any cost
   */
@@ -65,15 +46,25 @@ final class StepTracker(giveUp: Double) {
     }
   }
 
-  /** Records what the step did, or work that went on without it. Returns whether that disabled the step. */
-  def add(more: StepResult): Boolean = changing {
+  /** Records what the step cost, and work that went on with or without it, in nanoseconds. Returns whether that
+    * disabled the step.
+    *
+    * @param spent on the step itself
+    * @param saved estimate of what would have been spent without it
+    * @param work of the scan and all that runs above it in the same tasks, the step included
+    */
+  def recordCost(spent: Long, saved: Long, work: Long): Boolean = changing {
     // Recent figures count most: a table may be clustered.
-    if (work > MuchWork) { spent /= 2; saved /= 2; work /= 2 }
-    spent += more.cost.spent
-    saved += more.cost.saved
-    work += more.cost.work
-    rows += more.rows
-    passed += more.passed
+    if (this.work > MuchWork) { this.spent /= 2; this.saved /= 2; this.work /= 2 }
+    this.spent += spent
+    this.saved += saved
+    this.work += work
+  }
+
+  /** Records the rows that the step decided about, and those that passed. Returns whether that disabled the step. */
+  def recordRows(decided: Long, passing: Long): Boolean = changing {
+    rows += decided
+    passed += passing
     // Results of small partitions add up to one, so that so many rows may disable the step.
     if (rows >= FewRows / Misses) {
       misses = if (passed > rows * giveUp) misses + 1 else 0
@@ -126,13 +117,13 @@ object StepTracker {
   val Grace = 10L * 1000 * 1000
   private val MuchWork = 200 * Grace
 
-  /** A step must be faster by this factor, because two measurements of one step differ by up to it. In TPC-DS q03 it is 0.8. */
+  /** A step must be faster by this factor. Two measurements of one step differ by up to it. TPC-DS q03 has 0.8. */
   private val Margin = 0.93
 
   /** If a first pass leaves less than this share of the bytes, there is no doubt that it pays. */
   val HalfOfBytes = 0.5
 
-  /** The fastest of the last measurements. Slower ones include code that is not compiled yet, or other tasks on the core. */
+  /** The fastest of the last measurements. Slower ones include code that is not compiled yet, or other tasks. */
   private final class Fastest {
     private val recent = Array.fill(2 * Misses)(Double.MaxValue)
     private var samples = 0L

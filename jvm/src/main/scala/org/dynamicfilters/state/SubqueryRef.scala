@@ -6,8 +6,8 @@ import org.dynamicfilters.reasons.Reason
 
 /** The filter of a column that is compared with values of scalar subqueries: `id > (SELECT ...)`.
   *
-  * Spark computes the values before the scan starts, and once for all runs of a plan. So the filter has one generation, which
-  * travels with the scan's tasks: no messages and no waits, and every attempt of a task drops the same rows (contract 8).
+  * Spark computes the values before the scan starts, once for all runs of a plan. So the filter has one generation,
+  * which travels with the scan's tasks without waits, and every attempt of a task drops the same rows (contract 8).
   *
   * Two are equal if they compare with equal values by the same operators.
   *
@@ -53,7 +53,7 @@ object SubqueryRef {
     FilterRef.register(new SubqueryRef(FilterRef.nextId(), domain, operators, values))
 }
 
-/** The state of a subquery's filter on the driver. All executions of a plan share it, as they share the values. Thread-safe. */
+/** The state of a subquery's filter on the driver. Executions of a plan share it and the values. Thread-safe. */
 final class SubqueryState(val filterId: Long) extends ShownFilter with PlanRun {
   @volatile private var computed: Option[Either[Reason, ValueFilter]] = None
   @volatile private var times = FilterTimes(System.currentTimeMillis())

@@ -6,8 +6,8 @@ import org.apache.spark.{SparkContext, TaskContext}
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.settings.Settings
 
-/** Links a TopK's tap with the scans below it in the same task. The tap registers a [[TaskTopK]] when it starts, and the scans,
-  * whose rows it pulls, find it until the task completes.
+/** Links a TopK's tap with the scans below it in the same task. The tap registers a [[TaskTopK]] when it starts, and
+  * the scans, whose rows it pulls, find it until the task completes.
   */
 object TaskFilters {
 
@@ -19,8 +19,8 @@ object TaskFilters {
     // Read by the scan's thread, which may differ from the counting one; null before the start.
     @volatile var current: TaskTopK = _
 
-    /** Number of computations of the producer in the task. A cartesian product computes one partition several times in a task. Then
-      * a scan can use the shared bound only, because the newest attempt's own bound may belong to another computation.
+    /** Number of computations of the producer in the task. A cartesian product computes one partition several times.
+      * Then a scan can use the shared bound only, because the attempt's own bound may belong to another computation.
       */
     @volatile var computations = 0
   }

@@ -3,20 +3,22 @@ package org.dynamicfilters.state
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{KeyDomain, LongDomain, ObjectDomain, ValueFilter}
 
-/** One task attempt's part in a TopK: counts the rows that the attempt outputs, and knows which rows it still needs. Used by
-  * [[org.dynamicfilters.operators.TopKTap]] for rows, and by the task's scan for the filter.
+/** One task attempt's part in a TopK: counts the rows that the attempt outputs, and knows which rows it still needs.
+  * Used by [[org.dynamicfilters.operators.TopKTap]] for rows, and by the task's scan for the filter.
   *
-  * Rows are counted in a buffer, which is sorted when it is full or when the task's scan asks for the filter. The best keys are
-  * shared periodically, so that the lock of [[TopKState]] is taken once for many rows.
+  * Rows are counted in a buffer, which is sorted when it is full or when the task's scan asks for the filter. The best
+  * keys are shared periodically, so that the lock of [[TopKState]] is taken once for many rows.
   *
-  * Beside the shared bound, an attempt has its own. If ties are free, it is strict: after `limit` output rows that are not worse
-  * than L, the attempt needs no more rows with key L, in any retry. So a key with few distinct values skips whole row groups.
+  * Beside the shared bound, an attempt has its own. If ties are free, it is strict: after `limit` output rows that are
+  * not worse than L, neither it nor a retry needs more rows with key L. So few distinct keys skip whole row groups.
   *
-  * One thread counts. Another thread gets the filter as of the last sort of the buffer: Spark 4.3 may read the input of a Python
-  * function in another thread (`spark.python.udf.pipelined.enabled`). NULLs are counted only if they sort first; otherwise they
-  * are the worst rows, and leaving them out only makes the bound looser.
+  * One thread counts. Another thread gets the filter as of the last sort of the buffer: Spark 4.3 may read the input of
+  * a Python function in another thread (`spark.python.udf.pipelined.enabled`). NULLs are counted only if they sort
+  * first; otherwise they are the worst rows, and leaving them out only makes the bound looser.
+  *
+  * @param send receives the attempt's best keys whenever they are shared, see [[Contribution.keys]]
   */
-abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: Long, sink: ContributionSink) {
+abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[AnyRef] => Unit) {
   protected val spec: TopKSpec = shared.spec
   protected val limit: Int = spec.limit
   protected val capacity: Int = math.max(TaskTopK.BufferRows, limit)
@@ -47,8 +49,8 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
   protected var valuesPass = true
   protected var nullsPass = true
 
-  // There may be fewer distinct keys than `limit`, so that counting never gives a bound. Few rows are counted while no new key
-  // is found. A row that is not counted only makes the bound looser.
+  // There may be fewer distinct keys than `limit`, so that counting never gives a bound. Few rows are counted while no
+  // new key is found. A row that is not counted only makes the bound looser.
   private var leftOut, between = 0
 
   /** Whether a needed row passes without being counted. */
@@ -90,8 +92,8 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     }
   }
 
-  /** Merges counted rows into the attempt's best keys, shares these if the last time is long enough ago, and takes over the
-    * newest bound.
+  /** Merges counted rows into the attempt's best keys, shares these if the last time is long enough ago, and takes over
+    * the newest bound.
     */
   final def flush(): Unit = {
     changed |= drainBuffer() | pendingNulls > 0
@@ -110,7 +112,7 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     val start = System.nanoTime()
     val count = nulls + math.min(limit - nulls, bestCount)
     val keys = Array.tabulate[AnyRef](count)(i => if (i < nulls) null else bestKey(i - nulls))
-    sink.contribute(partition, attempt, keys)
+    send(keys)
     changed = false
     published = System.nanoTime()
     // Limits sharing to a small part of the task's time, for any limit.
@@ -125,8 +127,8 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
     refresh()
   }
 
-  /** Called for each row by the thread that counts. For the first row, and then every [[TaskTopK.RefreshRows]] rows, takes over
-    * the newest bound.
+  /** Called for each row by the thread that counts. For the first row, and then every [[TaskTopK.RefreshRows]] rows,
+    * takes over the newest bound.
     */
   final protected def countOffer(): Unit = {
     offered += 1
@@ -173,8 +175,8 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, val attempt: 
       askedElsewhere = true
       within(newestShared(), if (own) ownForOthers else None)
     }
-    // With a pinned bound, the answer must not depend on the time at which another thread asks. Such a thread may have started
-    // before the bound was pinned.
+    // With a pinned bound, the answer must not depend on the time at which another thread asks. Such a thread may have
+    // started before the bound was pinned.
     else if (startedIn eq Thread.currentThread) within(newestShared(), None)
     else ValueFilter.All
 
@@ -211,19 +213,14 @@ object TaskTopK {
     */
   def apply(shared: TopKState, partition: Int, attempt: Long, sink: ContributionSink): TaskTopK =
     shared.spec.domain match {
-      case d: LongDomain => new LongTaskTopK(shared, d, partition, attempt, sink)
-      case d: ObjectDomain => new ObjectTaskTopK(shared, d, partition, attempt, sink)
+      case d: LongDomain => new LongTaskTopK(shared, d, partition, sink.contribute(partition, attempt, _))
+      case d: ObjectDomain => new ObjectTaskTopK(shared, d, partition, sink.contribute(partition, attempt, _))
     }
 }
 
 /** For keys of at most eight bytes, compared as longs. Smaller is better: descending order flips the bits. */
-final class LongTaskTopK(
-    shared: TopKState,
-    val domain: LongDomain,
-    partition: Int,
-    attempt: Long,
-    sink: ContributionSink
-) extends TaskTopK(shared, partition, attempt, sink) {
+final class LongTaskTopK(shared: TopKState, val domain: LongDomain, partition: Int, send: Array[AnyRef] => Unit)
+    extends TaskTopK(shared, partition, send) {
   private val flip = if (spec.ascending) 0L else -1L
   private val buffer = new Array[Long](capacity)
   private var buffered = 0
@@ -286,13 +283,8 @@ final class LongTaskTopK(
 }
 
 /** For strings, binaries and wide decimals. */
-final class ObjectTaskTopK(
-    shared: TopKState,
-    val domain: ObjectDomain,
-    partition: Int,
-    attempt: Long,
-    sink: ContributionSink
-) extends TaskTopK(shared, partition, attempt, sink) {
+final class ObjectTaskTopK(shared: TopKState, val domain: ObjectDomain, partition: Int, send: Array[AnyRef] => Unit)
+    extends TaskTopK(shared, partition, send) {
   private val order = spec.order
   private val buffer = new Array[AnyRef](capacity)
   private var buffered = 0

@@ -5,8 +5,8 @@ import org.apache.spark.sql.execution.dynamicfilters.{Setting, SettingsRegistry}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.settings.Settings
 
-/** Hooks for tests that inject faults into running queries. The methods here do nothing special; the jar of faults overrides
-  * them.
+/** Hooks for tests that inject faults into running queries. The methods here do nothing special; the jar of faults
+  * overrides them.
   */
 trait TestHooks {
 

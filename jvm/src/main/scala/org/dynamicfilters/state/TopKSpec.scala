@@ -50,8 +50,8 @@ final case class TopKSpec(
 
 /** The bound of a TopK: the `limit`-th best row that is known to exist.
   *
-  * Rows are ordered by (key, partition), which decides ties without knowing the attempt. At least `limit` rows exist that are
-  * not worse than (key, partition), so no attempt of any task needs a worse row.
+  * Rows are ordered by (key, partition), which decides ties without knowing the attempt. At least `limit` rows exist
+  * that are not worse than (key, partition), so no attempt of any task needs a worse row.
   *
   * @param generation 1 for the first bound of an execution, then growing; 0 if there is no bound yet
   * @param key null for SQL NULL

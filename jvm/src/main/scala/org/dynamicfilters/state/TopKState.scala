@@ -18,19 +18,19 @@ trait ContributionSink {
   def contribute(partition: Int, attempt: Long, keys: Array[AnyRef]): Unit
 }
 
-/** The bound of one TopK that all tasks of a process share. The driver of a cluster merges the executors' contributions in one.
+/** The bound of one TopK that all tasks of a process share. The driver of a cluster merges those of executors in one.
   *
   * Invariants:
-  *   - a partition contributes through its newest attempt only: a contribution replaces the previous one (contract 5). So every
-  *     row is counted once;
+  *   - a partition contributes through its newest attempt only: a contribution replaces the previous one (contract 5).
+  *     So every row is counted once;
   *   - the bound only tightens. It stays after a replacement that knows fewer rows, because the counted rows exist;
   *   - contributions are cut to the best `limit` rows of all. That can make later bounds looser, never wrong.
   *
-  * For distinct keys, all partitions and attempts share one set, because a key exists if any of them has seen it. With one list
-  * for each partition, a thousand tasks with the same thousand keys would hold a million.
+  * For distinct keys, all partitions and attempts share one set, because a key exists if any of them has seen it. With
+  * one list for each partition, a thousand tasks with the same thousand keys would hold a million.
   *
-  * Memory: at most `limit` keys for each running partition, and `limit` for all ended ones. Thread-safe; readers of `bound` take
-  * no lock.
+  * Memory: at most `limit` keys for each running partition, and `limit` for all ended ones. Thread-safe; readers of
+  * `bound` take no lock.
   *
   * @param onChange called after each contribution, by its thread, to send news to the rest of the cluster
   */
@@ -54,11 +54,6 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
   /** Time of the first bound, in milliseconds since 1970; 0 before. */
   def firstBoundMillis: Long = first
 
-  private def replace(bound: TopKBound): Unit = {
-    if (first == 0L) first = System.currentTimeMillis()
-    current = bound
-  }
-
   override def contribute(partition: Int, attempt: Long, keys: Array[AnyRef]): Unit = put(partition, attempt, keys)
 
   /** As [[contribute]], and returns the effect. */
@@ -72,7 +67,7 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
       else {
         val taken = parts.count(take)
         if (taken == 0) Outcome.Superseded
-        else if (held < spec.limit) Outcome.NotFull
+        else if (held < spec.limit) Outcome.NotTighter
         else tighten()
       }
     }
@@ -90,11 +85,7 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
       }
     }
     held = different.size.toLong
-    if (held < spec.limit) Outcome.NotFull
-    else if (isTighter(different.last, contributor._1)) {
-      replace(TopKBound(current.generation + 1, different.last, contributor._1))
-      Outcome.Tightened
-    } else Outcome.NotTighter
+    if (held < spec.limit) Outcome.NotTighter else replaceBy(different.last, contributor._1)
   }
 
   private def take(c: Contribution): Boolean =
@@ -128,12 +119,17 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
 
   /** Takes over a bound from the cluster, if it is tighter. */
   def adopt(bound: TopKBound): Outcome = synchronized {
-    if (bound.isNone || !isTighter(bound.key, bound.partition)) Outcome.NotTighter
+    if (bound.isNone) Outcome.NotTighter else replaceBy(bound.key, bound.partition, bound.generation)
+  }
+
+  /** Replaces the bound, if this one is tighter. */
+  private def replaceBy(key: AnyRef, partition: Int, generation: Long = 0): Outcome =
+    if (!isTighter(key, partition)) Outcome.NotTighter
     else {
-      replace(bound.copy(generation = math.max(bound.generation, current.generation + 1)))
+      if (first == 0L) first = System.currentTimeMillis()
+      current = TopKBound(math.max(generation, current.generation + 1), key, partition)
       Outcome.Tightened
     }
-  }
 
   private def isTighter(key: AnyRef, partition: Int): Boolean = current.isNone || {
     val c = spec.order.compare(key, current.key)
@@ -162,10 +158,7 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
       taken += 1
     }
     cursors.foreach(c => if (c.at < c.keys.length) set(c.partition, java.util.Arrays.copyOf(c.keys, c.at)))
-    if (isTighter(lastKey, last.partition)) {
-      replace(TopKBound(current.generation + 1, lastKey, last.partition))
-      Outcome.Tightened
-    } else Outcome.NotTighter
+    replaceBy(lastKey, last.partition)
   }
 
   /** Keys held, for tests of the memory bound. */
@@ -186,10 +179,9 @@ object TopKState {
   sealed trait Outcome
   object Outcome {
     case object Tightened extends Outcome
-    case object NotTighter extends Outcome
 
-    /** Fewer than `limit` rows are known. */
-    case object NotFull extends Outcome
+    /** The bound stays, or there is none yet, because fewer than `limit` rows are known. */
+    case object NotTighter extends Outcome
 
     /** A newer attempt of the partition has contributed already. */
     case object Superseded extends Outcome

@@ -27,13 +27,12 @@ final class UserState(val executionId: Long, val ref: UserRef)
   def newest: Generation = adopted
   override def shown(column: String): String = newest.filter.shown(column, showsValues)
 
-  override def offer(g: Generation): Unit = adopting.synchronized {
+  override def offer(g: Generation): Unit = synchronized {
     if (ref.follows && !ended && g.number > adopted.number && tightens(g)) {
       adopted = g
       listeners.forEach(_())
     }
   }
-  private val adopting = new Object
   @volatile private var ended = false
 
   private def tightens(g: Generation): Boolean =
@@ -60,8 +59,8 @@ final class UserState(val executionId: Long, val ref: UserRef)
 object UserState {
   private final case class Key(filterId: Long)
 
-  /** The filter's state in an execution, made at the first call. Follows updates until the execution ends; not if it has ended
-    * already.
+  /** The filter's state in an execution, made at the first call. Follows updates until the execution ends; not if it
+    * has ended already.
     */
   def of(executionId: Long, ref: UserRef): UserState =
     Executions.instance
@@ -72,8 +71,8 @@ object UserState {
       }
       .getOrElse(new UserState(executionId, ref))
 
-  /** The existing state, or a new one if Spark runs the execution: scans of a plan that is executed again do not start again,
-    * because Spark keeps their RDDs.
+  /** The existing state, or a new one if Spark runs the execution: scans of a plan that is executed again do not start
+    * again, because Spark keeps their RDDs.
     */
   def ifRunning(executionId: Long, filterId: Long, ref: => Option[UserRef]): Option[UserState] =
     Executions.instance

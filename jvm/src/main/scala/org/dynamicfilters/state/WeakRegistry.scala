@@ -1,28 +1,14 @@
 package org.dynamicfilters.state
 
-import java.lang.ref.{ReferenceQueue, WeakReference}
-import java.util.concurrent.ConcurrentHashMap
+import java.util.Collections
 
-/** Objects by key, each as long as something else holds it. Thread-safe. Drops entries by a queue, not by a look at all of them:
-  * thousands of short queries may come before the collector does.
-  */
-private[state] final class WeakRegistry[K, A <: AnyRef] {
-  import WeakRegistry.Entry
+import org.apache.commons.collections4.map.AbstractReferenceMap.ReferenceStrength.{HARD, WEAK}
+import org.apache.commons.collections4.map.ReferenceMap
 
-  private val gone = new ReferenceQueue[A]
-  private val entries = new ConcurrentHashMap[K, Entry[K, A]]()
+/** Objects by key, each as long as something else holds it. Thread-safe. */
+private[state] final class WeakRegistry[K, A] {
+  private val entries = Collections.synchronizedMap(new ReferenceMap[K, A](HARD, WEAK))
 
-  def put(key: K, a: A): Unit = {
-    Iterator.continually(gone.poll()).takeWhile(_ != null).foreach {
-      case e: Entry[K @unchecked, _] => entries.remove(e.key, e)
-      case _ =>
-    }
-    entries.put(key, new Entry(key, a, gone))
-  }
-
-  def find(key: K): Option[A] = Option(entries.get(key)).flatMap(e => Option(e.get))
-}
-
-private object WeakRegistry {
-  final class Entry[K, A <: AnyRef](val key: K, a: A, gone: ReferenceQueue[A]) extends WeakReference[A](a, gone)
+  def put(key: K, a: A): Unit = entries.put(key, a)
+  def find(key: K): Option[A] = Option(entries.get(key))
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.types.{DoubleType, LongType}
 import org.dynamicfilters.filter.{KeyDomain, UserForms}
 import org.dynamicfilters.plan.SparkTests
-import org.dynamicfilters.scan.{ApiColumnFilter, ApiFilter, ScanPlace}
+import org.dynamicfilters.scan.{ApiColumnFilter, ApiFilter, ScanPlace, Wait}
 import org.dynamicfilters.state.{RunningTasks, TopKRef, TopKSpec}
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -107,7 +107,7 @@ class ExtendingSuite extends AnyFunSuite with SparkTests {
       ),
       n,
       domain,
-      ScanPlace.near
+      ScanPlace(crossesExchange = false, Wait.No)
     )
     // Outside of a task a bound is not known.
     assert(filter.current.everythingPasses && filter.current.mayMatch(5L) && filter.current.mayMatch(null))

@@ -80,12 +80,13 @@ class SnapshotsSuite extends AnyFunSuite {
     def table(size: Int, specs: Seq[TopKSpec]) =
       new SnapshotsRef(
         new Snapshots(IndexedSeq.fill(size)(Unknown), _ => ???, specs.toIndexedSeq),
-        isShared = true
+        isShared = true,
+        mayChange = true
       )
     def read(size: Int = all.size, specs: Seq[TopKSpec] = all.map(_ => topK), known: Boolean = true, of: Long = 0) = {
       val ref = table(size, specs)
-      val reply = SnapshotCodec.encode(ref.id + of, all, all.map(_ => topK))
-      SnapshotCodec.decode(reply, ref, n => Option.when(known)(upTo(n.run)))
+      val reply = MessageCodec.snapshot(1, ref.id + of, all, all.map(_ => topK))
+      MessageCodec.snapshot(reply.getSnapshotReply, ref, n => Option.when(known)(upTo(n.run)))
     }
     assert(read().toOption.contains(all))
     assert(read().get.collect { case v: Values => v.filter } == Seq(upTo(3)))
@@ -128,9 +129,9 @@ class SnapshotsSuite extends AnyFunSuite {
 
   test("the driver answers with names, and with what they stand for if it is asked: large filters beside the answer") {
     val one = new OneFilter
-    val ref = new SnapshotsRef(one.table, isShared = true)
+    val ref = new SnapshotsRef(one.table, isShared = true, mayChange = true)
     def asked(partition: Int) =
-      SnapshotCodec.decode(ask(ref.id, partition).get, ref, n => Option.when(n.filterId == 3)(upTo(10))).get
+      MessageCodec.snapshot(ask(ref.id, partition).get, ref, n => Option.when(n.filterId == 3)(upTo(10))).get
     assert(asked(0) == one.table.first)
     one.now = upTo(10)
     assert(asked(1) == Vector(one.now))

@@ -21,12 +21,12 @@ class BatchSelectorSuite extends AnyFunSuite {
     val report = new ScanReport(1, "driver")
     var filter: ValueFilter = ValueFilter.All
     var asked = 0
-    val test = new BatchSelector(
-      () => { asked += 1; IndexedSeq(filter) },
-      IndexedSeq((0, 0)),
-      new RowTests(IndexedSeq(new StepTracker(giveUp)), report),
-      report
-    )
+    private val tests = new RowTests(IndexedSeq(new StepTracker(giveUp)), report)
+    private def active() = {
+      asked += 1
+      tests.active(IndexedSeq(filter), IndexedSeq((0, 0)))
+    }
+    val test = new BatchSelector(() => active(), tests, report)
   }
 
   /** Numbers from 0 in the first column, as text in the second. */

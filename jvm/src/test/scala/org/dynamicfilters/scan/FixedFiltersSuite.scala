@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.LocalTableScanExec
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter}
 import org.dynamicfilters.plan.SparkTests
-import org.dynamicfilters.state.JoinRef
+import org.dynamicfilters.state.{JoinRef, NoTables}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** The filters of partitions whose rows go into an exchange, in one task. */
@@ -19,11 +19,11 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
     val ref = joinFilter()
     completes = () => complete(ref)
     val sent = SentFilters(sc, IndexedSeq(ref), IndexedSeq(None), isShown = true)
-    val column = ScanColumn(ref, domain, "k", 0, -1, ScanPlace.near)
+    val column = ScanColumn(ref, domain, "k", 0, -1, ScanPlace(crossesExchange = false, Wait.No))
     val passAll = sc
       .parallelize(Seq(1), 1)
       .map { _ =>
-        val f = new FixedFilters(Vector(column), sent, sent.snapshots.get, TaskContext.get())
+        val f = new ScanFilters(Vector(column), sent, TaskContext.get())
         def passesAll = f(0) == ValueFilter.All
         f.startPartition(0)
         val before = passesAll
@@ -34,6 +34,7 @@ class FixedFiltersSuite extends AnyFunSuite with SparkTests {
         f.startPartition(0)
         Seq(before, after, next, passesAll)
       }
+      .repartition(1)
       .collect()
       .head
     assert(passAll == Seq(true, true, false, true))
@@ -50,7 +51,7 @@ object FixedFiltersSuite {
   private def joinFilter(): JoinRef = {
     val build = LocalTableScanExec(Seq(AttributeReference("j", LongType)(ExprId(0))), Nil, None)
     val key = BoundReference(0, LongType, nullable = true)
-    JoinRef("k=j", build, key, nullsMatch = false, limits)
+    JoinRef("k=j", build, key, nullsMatch = false, limits, new NoTables)
   }
 
   private def complete(ref: JoinRef): Unit = {

@@ -14,7 +14,7 @@ class PrunerSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private val int = KeyDomain.forType(IntegerType).toOption.get
   private val ref = TopKRef(LocalTableScanExec(Nil, Nil, None), TopKSpec(int, 3, true, false, true))
   private def columns(either: Boolean*) =
-    either.toIndexedSeq.map(ScanColumn(ref, int, "k", 0, -1, ScanPlace.near, _))
+    either.toIndexedSeq.map(ScanColumn(ref, int, "k", 0, -1, ScanPlace(crossesExchange = false, Wait.No), _))
 
   private val filter: Gen[ValueFilter] = {
     val end = Gen.option(Gen.choose(-9, 9).map(i => End(int.fromInternal(i), inclusive = true)))

@@ -74,7 +74,7 @@ class ScanReportSuite extends AnyFunSuite {
 
   test("a report comes as it was sent") {
     val r = report
-    r.addReason(Reasons.FileChanged, 3)
+    (1 to 3).foreach(_ => r.addReason(Reasons.FileChanged))
     r.learned += LearnedSplit(
       "f",
       FileIdentity(1, 2),
@@ -104,9 +104,9 @@ class ScanReportSuite extends AnyFunSuite {
     val other = new ScanReport(2, "1")
     other.opened("other")
     all.add(other)
-    val before = all.value(1)
+    val before = all.report(1)
     all.endedExecution(1)
-    val after = all.value(1)
+    val after = all.report(1)
     val files = after.files
     assert(files.left.isEmpty && files.opened.isEmpty && files.read.isEmpty && files.unknown.isEmpty)
     for (toEnd <- Seq(true, false)) {
@@ -114,7 +114,7 @@ class ScanReportSuite extends AnyFunSuite {
       assert(after.files.counts.unopened(total = 5, toEnd) == before.files.counts.unopened(total = 5, toEnd))
     }
     assert(after.counts.toSeq == before.counts.toSeq)
-    assert(all.value(2).files.opened.size == 1)
+    assert(all.report(2).files.opened.size == 1)
   }
 
   test("of an execution that has ended the figures of thousands of executors are kept together") {
@@ -127,7 +127,7 @@ class ScanReportSuite extends AnyFunSuite {
     all.endedExecution(1)
     val kept = all.byExecutor(1)
     assert(kept.size == ScanReport.MostExecutors && kept.count(_.executorId == "others") == 1)
-    assert(kept.map(_(ScanCounter.Rows)).sum == 2000L * 2001 / 2 && all.value(1)(ScanCounter.Rows) == 2000L * 2001 / 2)
+    assert(kept.map(_(ScanCounter.Rows)).sum == 2000L * 2001 / 2 && all.report(1)(ScanCounter.Rows) == 2000L * 2001 / 2)
     assert(all.byExecutor(2).size == 2000)
   }
 }

@@ -19,7 +19,7 @@ class SourceChooserSuite extends AnyFunSuite {
   private val spec = new ScanSpec(
     ScanSpec.nextId(),
     new StructType().add("k", IntegerType),
-    IndexedSeq(ScanColumn(topK, int, "k", 0, -1, ScanPlace.near)),
+    IndexedSeq(ScanColumn(topK, int, "k", 0, -1, ScanPlace(crossesExchange = false, Wait.No))),
     Nil,
     "",
     false,

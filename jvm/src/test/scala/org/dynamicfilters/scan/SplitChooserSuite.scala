@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
 import org.apache.spark.sql.types.{IntegerType, StructType}
 import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, KeyLimits, ValueFilter}
-import org.dynamicfilters.state.JoinRef
+import org.dynamicfilters.state.{JoinRef, NoTables}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** The driver leaves out splits by partition values and tables' logs. By learned statistics tasks do. */
@@ -20,10 +20,11 @@ class SplitChooserSuite extends AnyFunSuite {
       plan,
       BoundReference(0, IntegerType, nullable = true),
       nullsMatch = false,
-      KeyLimits(100, 1000, 0.01, 1 << 20)
+      KeyLimits(100, 1000, 0.01, 1 << 20),
+      new NoTables
     )
-  private val inFiles = ScanColumn(ref, int, "k", 0, -1, ScanPlace.near)
-  private val ofPartitions = ScanColumn(ref, int, "p", -1, 0, ScanPlace.near)
+  private val inFiles = ScanColumn(ref, int, "k", 0, -1, ScanPlace(crossesExchange = false, Wait.No))
+  private val ofPartitions = ScanColumn(ref, int, "p", -1, 0, ScanPlace(crossesExchange = false, Wait.No))
 
   private def specOf(column: ScanColumn) = new ScanSpec(
     ScanSpec.nextId(),

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.{LongType, StructType}
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, ValueFilter}
 import org.dynamicfilters.plan.SparkTests
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.state.{Executions, JoinRef, TaskFilters}
+import org.dynamicfilters.state.{Executions, JoinRef, NoTables, TaskFilters}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Tests of rows that cost a task more than they save. */
@@ -82,7 +82,7 @@ object TaskBudgetsSuite {
   private def joinFilter(): JoinRef = {
     val build = LocalTableScanExec(Seq(AttributeReference("j", LongType)(ExprId(0))), Nil, None)
     val key = BoundReference(0, LongType, nullable = true)
-    val ref = JoinRef("k=j", build, key, nullsMatch = false, limits)
+    val ref = JoinRef("k=j", build, key, nullsMatch = false, limits, new NoTables)
     val c = KeyCollector(domain, limits, 2)
     c.add(InternalRow(7L), 0)
     ref.state.started(1)
@@ -93,7 +93,7 @@ object TaskBudgetsSuite {
   private def specOf(ref: JoinRef, giveUp: Double) = new ScanSpec(
     ScanSpec.nextId(),
     new StructType().add("k", LongType),
-    IndexedSeq(ScanColumn(ref, domain, "k", 0, -1, ScanPlace.near)),
+    IndexedSeq(ScanColumn(ref, domain, "k", 0, -1, ScanPlace(crossesExchange = false, Wait.No))),
     Nil,
     "",
     true,

@@ -37,10 +37,10 @@ class AccumulatorsSuite extends AnyFunSuite {
       r.add(ScanCounter.Rows, 1)
       all.add(r)
     }
-    assert(all.value.keySet == (5L to 20L).toSet)
-    assert(all.value.values.forall(_(ScanCounter.Rows) == 6))
+    assert(all.value.map(_.executionId).toSet == (5L to 20L).toSet)
+    assert((5L to 20L).forall(all.report(_)(ScanCounter.Rows) == 6))
     all.reset()
     all.add(new ScanReport(3, "1"))
-    assert(all.value.keySet == Set(3L))
+    assert(all.value.map(_.executionId) == Seq(3L))
   }
 }

@@ -13,7 +13,7 @@ class JoinRefSuite extends AnyFunSuite {
   private def scan(name: String): SparkPlan =
     LocalTableScanExec(Seq(AttributeReference(name, LongType)(ExprId(0))), Nil, None)
   private def ref(build: String): JoinRef =
-    JoinRef("k=j", scan(build), key, nullsMatch = false, limits)
+    JoinRef("k=j", scan(build), key, nullsMatch = false, limits, new NoTables)
   private val limits = KeyLimits(1000, 10, 0.01, 1 << 20)
   private def isGivenUp(r: JoinRef): Boolean = r.state.phase == JoinPhase.Disabled(Reasons.NarrowedLater)
 
@@ -56,7 +56,7 @@ class JoinRefSuite extends AnyFunSuite {
   }
 
   private def known(files: => Seq[Any], again: => Boolean) = {
-    val facts = new BuildSideFacts {
+    val facts = new NoTables {
       override def listed: Seq[Any] = files
       override def repeats: Boolean = again
     }

@@ -9,7 +9,7 @@ class StepTrackerSuite extends AnyFunSuite {
   private val rows = 10000L
 
   private def tracker(giveUp: Double = 0.6) = new StepTracker(giveUp)
-  private def passing(share: Double, cost: Cost = Cost.none) = StepResult(rows, (rows * share).toLong, cost)
+  private def record(t: StepTracker, share: Double): Boolean = t.recordRows(rows, (rows * share).toLong)
   private def taken(t: StepTracker, chances: Int): Int = (1 to chances).count(_ => t.isTaken())
 
   /** How often the step is taken in so many row groups, whose rows take these nanoseconds. */
@@ -23,46 +23,46 @@ class StepTrackerSuite extends AnyFunSuite {
     val t = tracker()
     assert(t.isTaken())
     (1 to 100).foreach { _ =>
-      assert(t.isTaken() && !t.add(passing(0.5)) && !t.isDisabled)
+      assert(t.isTaken() && !record(t, 0.5) && !t.isDisabled)
     }
   }
 
   test("a step that lets most rows pass twice in a row is disabled, once") {
     val t = tracker()
-    assert(!t.add(passing(0.7)) && !t.isDisabled)
-    assert(t.add(passing(1.0)) && t.isDisabled)
-    assert(!t.add(passing(1.0)))
+    assert(!record(t, 0.7) && !t.isDisabled)
+    assert(record(t, 1.0) && t.isDisabled)
+    assert(!record(t, 1.0))
     val changing = tracker()
-    (1 to 10).foreach(_ => assert(!changing.add(passing(1.0)) && !changing.add(passing(0.0))))
+    (1 to 10).foreach(_ => assert(!record(changing, 1.0) && !record(changing, 0.0)))
   }
 
   test("few rows say nothing, and add up") {
     val t = tracker()
-    assert(!t.add(StepResult(499, 499, Cost.none)))
+    assert(!t.recordRows(499, 499))
     (1 to 10).foreach(_ => t.recordTime(withStep = true, 999, Millis))
     assert(t.isTaken())
     // 998 rows are a result, and 998 more are the second one.
-    assert((1 to 3).map(_ => t.add(StepResult(499, 499, Cost.none))) == Seq(false, false, true))
+    assert((1 to 3).map(_ => t.recordRows(499, 499)) == Seq(false, false, true))
     assert(t.isDisabled)
   }
 
   test("a disabled step is tried after 16 chances, and each try in vain doubles the number") {
     val t = tracker()
-    (1 to 2).foreach(_ => t.add(passing(1.0)))
+    (1 to 2).foreach(_ => record(t, 1.0))
     assert(taken(t, 15) == 0 && t.isTaken())
-    t.add(passing(1.0))
+    record(t, 1.0)
     assert(taken(t, 31) == 0 && t.isTaken())
     assert(taken(t, 10000) <= 10000 / 256 + 3)
-    t.add(passing(0.1))
+    record(t, 0.1)
     assert(!t.isDisabled && taken(t, 100) == 100)
-    (1 to 2).foreach(_ => t.add(passing(1.0)))
+    (1 to 2).foreach(_ => record(t, 1.0))
     assert(taken(t, 16) == 1, "the pause begins anew")
   }
 
   test("a step that saves more than it costs is never over its budget") {
     val t = tracker()
     (1 to 1000).foreach { _ =>
-      t.add(passing(0.1, Cost(10 * Millis, 11 * Millis, 20 * Millis)))
+      t.recordCost(10 * Millis, 11 * Millis, 20 * Millis)
       assert(t.isTaken())
     }
   }
@@ -74,7 +74,7 @@ class StepTrackerSuite extends AnyFunSuite {
       val step = if (t.isTaken()) 2 * Millis else 0L
       spent += step
       work += 10 * Millis
-      t.add(passing(0.1, Cost(step, 0, 10 * Millis)))
+      t.recordCost(step, 0, 10 * Millis)
     }
     assert(spent <= work * 0.037, spent)
     assert(spent >= work * 0.02, "it is tried again as work goes on")
@@ -82,8 +82,8 @@ class StepTrackerSuite extends AnyFunSuite {
 
   test("a part of a table where it saves brings a step back") {
     val t = tracker()
-    assert(t.add(passing(0.1, Cost(1000 * Millis, 0, 2000 * Millis))) && !t.isTaken())
-    t.add(passing(0.1, Cost(100 * Millis, 1200 * Millis, 200 * Millis)))
+    assert(t.recordCost(1000 * Millis, 0, 2000 * Millis) && !t.isTaken())
+    t.recordCost(100 * Millis, 1200 * Millis, 200 * Millis)
     assert(t.isTaken())
   }
 
@@ -121,7 +121,7 @@ class StepTrackerSuite extends AnyFunSuite {
     val t = tracker(1)
     t.recordBytesLeft(1)
     (1 to 50).foreach { _ =>
-      assert(t.isTaken() && !t.add(passing(1.0, Cost(100 * Millis, 0, 100 * Millis))))
+      assert(t.isTaken() && !record(t, 1.0) && !t.recordCost(100 * Millis, 0, 100 * Millis))
       t.recordTime(withStep = true, rows, 100 * Millis)
       t.recordTime(withStep = false, rows, Millis)
     }
@@ -130,7 +130,7 @@ class StepTrackerSuite extends AnyFunSuite {
 
   test("what earlier executions measured is known by the same key only") {
     val key = new Object
-    (1 to 2).foreach(_ => StepTracker.of(key, 0.6).add(passing(1.0)))
+    (1 to 2).foreach(_ => record(StepTracker.of(key, 0.6), 1.0))
     assert(StepTracker.of(key, 0.6).isDisabled)
     assert(!StepTracker.of(key, 0.7).isDisabled && !StepTracker.of(new Object, 0.6).isDisabled)
   }

@@ -54,7 +54,7 @@ class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("there is no bound before as many rows as the limit are known") {
     val t = new TopKState(spec(3))
-    assert(t.put(0, 1, keys(4, 5)) == Outcome.NotFull && t.bound.isNone)
+    assert(t.put(0, 1, keys(4, 5)) == Outcome.NotTighter && t.bound.isNone)
     assert(t.bound.filterFor(0, t.spec) == ValueFilter.All)
     assert(t.put(1, 2, keys(9)) == Outcome.Tightened)
     assert(t.bound == TopKBound(1, int.fromInternal(9), 1))
@@ -63,14 +63,14 @@ class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("what an attempt shares replaces what it shared before") {
     val t = new TopKState(spec(3))
     t.put(0, 1, keys(4, 5))
-    assert(t.put(0, 1, keys(4, 5)) == Outcome.NotFull && t.bound.isNone)
+    assert(t.put(0, 1, keys(4, 5)) == Outcome.NotTighter && t.bound.isNone)
     assert(t.put(0, 1, keys(3, 4, 5)) == Outcome.Tightened && t.bound.key == int.fromInternal(5))
   }
 
   test("of different keys one that several partitions hold counts once") {
     val t = new TopKState(TopKSpec(int, 3, ascending = true, nullsFirst = false, tiesFree = false, distinct = true))
     t.put(0, 1, keys(1, 2))
-    assert(t.put(1, 2, keys(1, 2)) == Outcome.NotFull && t.bound.isNone)
+    assert(t.put(1, 2, keys(1, 2)) == Outcome.NotTighter && t.bound.isNone)
     assert(t.put(2, 3, keys(2, 7)) == Outcome.Tightened && t.bound.key == int.fromInternal(7))
     assert(t.put(3, 4, keys(1, 2, 5)) == Outcome.Tightened && t.bound.key == int.fromInternal(5))
   }
@@ -78,7 +78,7 @@ class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   test("a retried partition does not count twice") {
     val t = new TopKState(spec(4))
     t.put(0, 1, keys(1, 2))
-    assert(t.put(0, 2, keys(1, 2)) == Outcome.NotFull && t.bound.isNone)
+    assert(t.put(0, 2, keys(1, 2)) == Outcome.NotTighter && t.bound.isNone)
     assert(t.put(1, 3, keys(7, 8)) == Outcome.Tightened)
     assert(t.bound.key == int.fromInternal(8))
   }
@@ -93,7 +93,7 @@ class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val t = new TopKState(spec(2))
     t.put(0, 1, keys(1, 2))
     val before = t.bound
-    assert(t.put(0, 2, keys(1)) == Outcome.NotFull && t.bound == before)
+    assert(t.put(0, 2, keys(1)) == Outcome.NotTighter && t.bound == before)
     assert(t.put(0, 2, keys(1, 50)) == Outcome.NotTighter && t.bound == before)
   }
 
@@ -242,7 +242,7 @@ class TopKStateSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       (0 until 2000).foreach(p => t.put(p, 1, keys.take(limit).toArray))
       assert(t.keysHeld == math.min(limit, 100))
       assert(t.takeUnsent().map(_.keys.toSeq) == Seq(keys.take(limit)))
-      assert(t.put(5, 9, keys.take(limit).toArray) == (if (limit == 50) Outcome.NotTighter else Outcome.NotFull))
+      assert(t.put(5, 9, keys.take(limit).toArray) == Outcome.NotTighter)
       assert(t.takeUnsent().isEmpty, "nothing is new")
       assert(t.bound.key == (if (limit == 50) int.fromInternal(49) else null))
     }

@@ -6,8 +6,8 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, ThreadSafeRpcEndpoint}
 import org.apache.spark.util.RpcUtils
 
-/** What the injection of faults needs of Spark's own: RPC to count faults on the driver, and the files of shuffles. On the
-  * wire there are classes of the JDK and of Scala only, see [[RpcAccess]].
+/** What the injection of faults needs of Spark's own: RPC to count faults on the driver, a setting, and the files of
+  * shuffles. On the wire there are classes of the JDK and of Scala only, see [[RpcAccess]].
   */
 object FaultsAccess {
 
@@ -26,6 +26,15 @@ object FaultsAccess {
   }
 
   def executorId: String = SparkEnv.get.executorId
+
+  /** A setting of a session.
+    *
+    * @param check returns the text, or throws with what is wrong with it
+    */
+  def setting(key: String, default: String, doc: String)(check: String => String): Setting[String] = {
+    val entry = SettingsRegistry.build(key).doc(doc).internal().stringConf.transform(check).createWithDefault(default)
+    new Setting(entry, "text")
+  }
 
   /** Opens the driver's endpoint; it closes with Spark's RPC. */
   def serve(name: String, receiver: LedgerReceiver): Unit = {

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
 import java.io.Closeable
-import java.lang.reflect.{Field, InvocationHandler, Method, Proxy}
+import java.lang.reflect.{InvocationHandler, Method, Proxy}
 import java.time.ZoneId
 
 import scala.util.Try
@@ -24,8 +24,8 @@ import org.apache.spark.sql.execution.datasources.parquet.{
 }
 import org.apache.spark.sql.types.StructType
 
-/** Reaches into Spark's vectorized Parquet reader, after Spark has set it up: calendar modes, INT96, time zones, field ids
-  * and defaults are all Spark's own.
+/** Reaches into Spark's vectorized Parquet reader, after Spark has set it up: calendar modes, INT96, time zones, field
+  * ids and defaults are all Spark's own.
   *
   * The one place with reflection over the reader; checked on 4.1.4, 4.2.0 and 4.3.0. Spark gets the next row
   * group through an interface that is private to its package. With `--jars` a class of ours would be in another runtime
@@ -45,14 +45,14 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
     implReaderField.get(original).asInstanceOf[ParquetFileReader]
   }
 
-  /** The requested columns, in the order of the requested schema, with the file's columns that Spark matched to them. */
+  /** The columns in the order of the requested schema, with the file's columns that Spark matched to them. */
   val columns: Seq[ParquetColumn] = parquetColumnField.get(reader).asInstanceOf[ParquetColumn].children
   def requestedSchema: StructType = sparkRequestedField.get(reader).asInstanceOf[StructType]
   def configuration: Configuration = configurationField.get(reader).asInstanceOf[Configuration]
 
-  /** What the file system said of the file when Spark opened it (`ParquetFooterReader` calls `HadoopInputFile.fromPath`).
+  /** The file's status when Spark opened it (`ParquetFooterReader` calls `HadoopInputFile.fromPath`).
     *
-    * @return None where that cannot be known
+    * @return None if it is unknown
     */
   def openedStatus: Option[FileStatus] = inputFileField.get(fileReader) match {
     case f: HadoopInputFile => statusField.map(_.get(f).asInstanceOf[FileStatus])
@@ -75,9 +75,9 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
   /** Whether the query's static predicates leave out rows by the page index. Before the reader is changed. */
   private val leavesOutRows = totalRowCount < fileReader.getRecordCount
 
-  /** Rows of a row group that the query's static predicates leave by the page index: what the file reader reads by itself.
+  /** Rows of a row group that the query's static predicates leave by the page index: those that Spark would read.
     *
-    * @return Parquet's own form of them; None for all rows, and where it does not say
+    * @return Parquet's own form of them; None for all rows, and if they are unknown
     */
   def rowsLeft(group: Int): Option[AnyRef] =
     if (leavesOutRows) rangesMethod.map(_.invoke(fileReader, Int.box(group))) else None
@@ -106,12 +106,11 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
     totalRowCount = 0
   }
 
-  /** A second reader of the same split that reads only `fields` of the requested schema, on the same stream: a file that was
-    * replaced meanwhile would be another one on a stream of its own. Both readers seek before they read, and have read what
-    * they want before they return; not for two threads.
+  /** A second reader of the same split that reads only `fields` of the requested schema. It shares the stream, because
+    * the file may have been replaced meanwhile. Each reader seeks before it reads. Not for two threads.
     *
-    * It has the same row groups by index, the query's static predicates are not applied again, and it returns batches without
-    * partition columns. The caller closes it.
+    * The reader has the same row groups by index, does not apply the query's static predicates again, and returns
+    * batches without partition columns. The caller closes it.
     */
   def openNarrow(fields: StructType, start: Long, length: Long): ParquetReaderAccess = {
     val conf = new JobConf(configuration)
@@ -154,11 +153,8 @@ final class ParquetReaderAccess private (val reader: VectorizedParquetRecordRead
 }
 
 object ParquetReaderAccess {
-  private def field(c: Class[_], name: String): Field = {
-    val f = c.getDeclaredField(name)
-    f.setAccessible(true)
-    f
-  }
+  import SparkAccess.field
+
   private val base = classOf[SpecificParquetRecordReaderBase[_]]
   private val vectorized = classOf[VectorizedParquetRecordReader]
   private def nested(name: String): Class[_] = Class.forName(s"${base.getName}$$$name", true, base.getClassLoader)
@@ -181,7 +177,7 @@ object ParquetReaderAccess {
   private val streamField = field(classOf[ParquetFileReader], "f")
   private val inputFileField = field(classOf[ParquetFileReader], "file")
   private val statusField = Try(field(classOf[HadoopInputFile], "stat")).toOption
-  // Private, and the public ways lack the reader's options; it keeps what Spark has already had it compute.
+  // Private. Public methods lack the reader's options, and would compute the ranges again.
   private val rangesMethod = Try {
     val m = classOf[ParquetFileReader].getDeclaredMethod("getRowRanges", classOf[Int])
     m.setAccessible(true)
@@ -189,12 +185,12 @@ object ParquetReaderAccess {
   }.toOption
   private val rowReaderField = field(classOf[RecordReaderIterator[_]], "rowReader")
 
-  // The class that RecordReaderIterator.map returns. Other combinators have classes with the same fields, and may drop elements.
+  // The class that RecordReaderIterator.map returns. Those of other methods have the same fields, and may drop rows.
   private val mapped = new RecordReaderIterator[Int](null).map(identity).getClass
   private val mappedField = Try(field(mapped, "$outer")).toOption
 
-  /** The vectorized reader behind an iterator that Spark's Parquet format returned, or that a table format made of it by `map`
-    * (Delta, to add a column that says which rows are deleted).
+  /** The vectorized reader behind an iterator that Spark's Parquet format returned, or that a table format made of it
+    * by `map` (Delta, to add a column that says which rows are deleted).
     *
     * @return None for any other iterator: row-by-row reading, otherwise wrapped iterators of other formats
     */

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.execution.dynamicfilters
 
-import java.lang.reflect.Field
-
 import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{Dataset, SparkSession}
@@ -13,16 +11,10 @@ import org.apache.spark.util.LazyTry
 
 /** What Spark keeps of a query that it has planned. */
 object QueryAccess {
-  private val planRdd = field(classOf[SparkPlan], "executeRDD")
-  private val queryRdd = field(classOf[QueryExecution], "lazyToRdd")
+  private val planRdd = SparkAccess.field(classOf[SparkPlan], "executeRDD")
+  private val queryRdd = SparkAccess.field(classOf[QueryExecution], "lazyToRdd")
 
-  private def field(c: Class[_], name: String): Field = {
-    val f = c.getDeclaredField(name)
-    f.setAccessible(true)
-    f
-  }
-
-  /** Puts other RDDs in the place of those that Spark keeps; evaluated when they are asked for. */
+  /** Replaces the RDDs that Spark keeps of a plan and its query. The new ones are made when they are first used. */
   def replaceRdds(plan: SparkPlan, ofPlan: => RDD[InternalRow], query: QueryExecution)(
       ofQuery: => RDD[InternalRow]
   ): Unit = {
@@ -32,10 +24,10 @@ object QueryAccess {
 
   /** Plans a query anew, runs it as one SQL execution and drops its rows.
     *
-    * Not by a write to nowhere: that is another plan, which table formats may refuse, and another query for the optimizer.
-    * A query of few rows is collected. Spark then plans a TopK without the exchange that other actions put into
-    * `TakeOrderedAndProjectExec`; below that exchange a running scan would not follow its filter. TPC-H's orders by price,
-    * LIMIT 10, took 280 ms with the exchange and 227 ms by `collect()`.
+    * Does not write to a `noop` sink: that is another plan, which table formats may refuse, and another query for the
+    * optimizer. A query of few rows is collected. Spark then plans a TopK without the exchange that other actions put
+    * into `TakeOrderedAndProjectExec`; below that exchange a running scan would not follow its filter. TPC-H's orders
+    * by price, LIMIT 10, took 280 ms with the exchange and 227 ms by `collect()`.
     */
   def run(session: SparkSession, query: LogicalPlan): Unit = {
     val execution = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.executePlan(query)
@@ -47,11 +39,11 @@ object QueryAccess {
 
   private val FewRows = 10000L
 
-  /** The query, analyzed; of a command, which has run when its Dataset was made, the result. */
+  /** The analyzed query. A command has run when its Dataset was made, so this is then the plan of its result. */
   def logicalPlan(query: Dataset[_]): LogicalPlan =
     query.asInstanceOf[org.apache.spark.sql.classic.Dataset[_]].queryExecution.commandExecuted
 
-  /** Tells Spark's UI of the plan that runs. */
+  /** Shows the running plan in Spark's UI. */
   def postPlan(sc: SparkContext, executionId: Long, query: QueryExecution, plan: SparkPlan): Unit =
     sc.listenerBus.post(
       SparkListenerSQLAdaptiveExecutionUpdate(executionId, query.simpleString, SparkPlanInfo.fromSparkPlan(plan))

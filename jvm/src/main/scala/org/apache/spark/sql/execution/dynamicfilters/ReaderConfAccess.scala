@@ -9,8 +9,8 @@ import org.apache.spark.util.SerializableConfiguration
 
 /** The Hadoop configuration that the function of a file reader takes along to its tasks, as a broadcast.
   *
-  * To make another one takes some 2 ms a scan. The function is a lambda that has the broadcast among its captured values, in
-  * Spark 4.1 to 4.3; these are seen as `ClosureCleaner` sees them, by what the lambda writes of itself.
+  * Another broadcast would take some 2 ms for each scan. The function is a lambda that captures the broadcast in Spark
+  * 4.1 to 4.3. Captured values are read from the lambda's serialized form, as `ClosureCleaner` does.
   */
 object ReaderConfAccess {
 
@@ -25,7 +25,7 @@ object ReaderConfAccess {
     val captured = capturedBy(function)
     captured
       .collectFirst {
-        // Whatever else a table format sends along may be destroyed.
+        // Other broadcasts of a table format may be destroyed.
         case b: Broadcast[_] if Try(b.value).toOption.exists(_.isInstanceOf[SerializableConfiguration]) =>
           b.asInstanceOf[Broadcast[SerializableConfiguration]]
       }

@@ -9,9 +9,9 @@ import org.apache.spark.util.RpcUtils
 
 /** Access to Spark's RPC, which is private to Spark's packages: sends bytes between executors and the driver.
   *
-  * An executor has no address. So it sends the driver a reference to its endpoint, and the driver answers on the connection that
-  * the executor opened. Messages have classes of the JDK, of Scala and of Spark only: with `--jars`, the thread that reads a
-  * message does not know our classes, and the message would be lost without an error.
+  * An executor has no address. So it sends the driver a reference to its endpoint, and the driver answers on the
+  * connection that the executor opened. Messages have classes of the JDK, of Scala and of Spark only: with `--jars`,
+  * the thread that reads a message does not know our classes, and the message would be lost without an error.
   */
 object RpcAccess {
 
@@ -30,8 +30,8 @@ object RpcAccess {
     def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit
     def refused(): Unit
 
-    /** The live counts of this process as text. */
-    def live(): String
+    /** The live counts of this process by name. */
+    def live(): Seq[(String, Long)]
   }
 
   /** Sends to one executor. */
@@ -40,7 +40,8 @@ object RpcAccess {
       if (payload == null) ref.send(bytes) else ref.send((bytes, payload))
 
     /** Asks for the live counts. Blocks for at most five seconds; throws if there is no answer. */
-    def live(): String = ref.askSync[String](LiveQuestion, new RpcTimeout(5.seconds, "five seconds"))
+    def live(): Seq[(String, Long)] =
+      ref.askSync[Seq[(String, Long)]](LiveQuestion, new RpcTimeout(5.seconds, "five seconds"))
   }
 
   private val LiveQuestion = "live"
@@ -78,7 +79,7 @@ object RpcAccess {
     () => env.stop(ref)
   }
 
-  /** Opens this executor's endpoint and registers it with the driver. Blocks until the driver answers; throws if it does not.
+  /** Opens this executor's endpoint and registers it with the driver. Blocks; throws if the driver does not answer.
     *
     * @param peer unique in the application
     */

@@ -22,13 +22,13 @@ final class Setting[T] private[dynamicfilters] (entry: ConfigEntry[T], val takes
 
 /** Registers settings with Spark, which then checks them when they are set and lists them in `SET -v`.
   *
-  * Values are read here and not by Spark, so that a bad one is a [[UserError]] of one text wherever it is set.
+  * Values are read here and not by Spark, so that a bad one is the same [[UserError]] wherever it is set.
   */
 object SettingsRegistry {
   private val Since = "0.1.0"
   private val keys = java.util.concurrent.ConcurrentHashMap.newKeySet[String]()
 
-  private def build(key: String): ConfigBuilder = {
+  private[dynamicfilters] def build(key: String): ConfigBuilder = {
     keys.add(key)
     SQLConf.buildConf(key).version(Since)
   }
@@ -48,7 +48,7 @@ object SettingsRegistry {
   def invalid(key: String, value: String, takes: String): UserError =
     new UserError("DYNAMIC_FILTER_INVALID_SETTING", s"$key: cannot be '${UserError.shown(value)}'; it takes $takes")
 
-  /** @param read None for a text that is no value; so is one at which it fails
+  /** @param read returns None, or fails, for a text that is no value
     */
   private def setting[T](
       builder: ConfigBuilder,
@@ -71,19 +71,14 @@ object SettingsRegistry {
   def staticBoolean(key: String, default: Boolean, doc: String): Setting[Boolean] =
     setting(static(key).doc(doc).internal(), "true or false", default.toString)(_.toBooleanOption)
 
-  /** @param check returns the text, or throws with what is wrong with it
-    */
-  def string(key: String, default: String, doc: String)(check: String => String): Setting[String] =
-    new Setting(build(key).doc(doc).internal().stringConf.transform(check).createWithDefault(default), "text")
-
   def int(key: String, default: Int, doc: String, takes: String)(valid: Int => Boolean): Setting[Int] =
     setting(build(key).doc(doc), takes, default.toString)(_.toIntOption.filter(valid))
 
   def double(key: String, default: Double, doc: String, takes: String)(valid: Double => Boolean): Setting[Double] =
     setting(build(key).doc(doc), takes, default.toString)(_.toDoubleOption.filter(valid))
 
-  /** Milliseconds of at least 0; set as "10s", "500ms". A number without a unit is refused: Spark has settings that take it for
-    * seconds and settings that take it for milliseconds.
+  /** Milliseconds of at least 0; set as "10s", "500ms". A number without a unit is refused: Spark has settings that
+    * take it for seconds and settings that take it for milliseconds.
     */
   def millis(key: String, default: String, doc: String): Setting[Long] = {
     val takes = "a time with its unit, such as '10s' or '500ms'; '0s' is none"

@@ -17,15 +17,15 @@ object UiAccess {
   /** One page of a tab.
     *
     * @param path below the tab's, "" for its first page
-    * @param content all of the page but its frame; Spark's access control has been passed when it is called
+    * @param content the page without its frame. Called after Spark's access control
     */
   final case class Page(path: String, title: Request => String, content: Request => Seq[Node])
 
-  /** What a page is asked for. */
+  /** A request for a page. */
   trait Request {
     def parameter(name: String): Option[String]
 
-    /** A link to a path of this application's UI, through whatever stands before it. */
+    /** A link to a path of this application's UI, also behind a proxy. */
     def link(path: String): String
   }
 
@@ -34,7 +34,7 @@ object UiAccess {
     override def link(path: String): String = UIUtils.prependBaseUri(request, basePath, path)
   }
 
-  /** A tab of its own in the UI of a running application; nothing where the UI is off.
+  /** Adds a tab to the UI of a running application, if it has one.
     *
     * @return whether there is a UI
     */
@@ -50,7 +50,7 @@ object UiAccess {
   /** Whether the application has a UI or writes an event log. */
   def isWatched(sc: SparkContext): Boolean = sc.ui.isDefined || sc.isEventLogEnabled
 
-  /** Tells all listeners of something; what the event log does with it is Spark's affair. */
+  /** Posts an event to all listeners, that of the event log among them. */
   def post(sc: SparkContext, event: SparkListenerEvent): Unit = sc.listenerBus.post(event)
 
   def formatDuration(millis: Long): String = UIUtils.formatDuration(millis)

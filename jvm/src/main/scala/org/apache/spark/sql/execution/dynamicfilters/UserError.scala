@@ -3,10 +3,10 @@ package org.apache.spark.sql.execution.dynamicfilters
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.trees.Origin
 
-/** What a user did wrong: one line with an error class, of at most [[UserError.MaxLength]] characters, without Java's stack.
+/** A user's mistake: one line with an error class, of at most [[UserError.MaxLength]] characters, without a stack.
   *
-  * An AnalysisException, because spark-sql prints such a one by its message alone, and classic PySpark and Spark Connect hand
-  * it on with its error class. Spark Connect also prints the server's stack, hence it has none.
+  * An AnalysisException, because spark-sql prints only its message, and classic PySpark and Spark Connect keep its
+  * error class. It has no stack, because Spark Connect prints the server's stack too.
   *
   * @param condition the error class, `DYNAMIC_FILTER_...`
   * @param what names the thing, what is wrong with it, and what is right; text that users gave goes through
@@ -24,10 +24,10 @@ class UserError(condition: String, what: String, sqlState: String = UserError.In
     ) {
   override def fillInStackTrace(): Throwable = this
 
-  /** Spark puts the stack of whoever asks for a plan in the place of an error's own. */
+  /** Spark replaces an error's stack by that of a later caller who asks for the plan. */
   override def setStackTrace(stackTrace: Array[StackTraceElement]): Unit = ()
 
-  /** As it is: with a place in the query's text PySpark logs it, and for that looks for the error class among Spark's own. */
+  /** Adds no position: PySpark logs errors with one, and looks for their classes among Spark's own. */
   override def withPosition(origin: Origin): AnalysisException = this
 }
 
