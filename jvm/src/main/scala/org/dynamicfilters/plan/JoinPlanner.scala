@@ -253,7 +253,6 @@ final class JoinPlanner(
         else if (mayCopy && copies.pays(e, columns)) { copied = true; showsPartitions(e) }
         else Some(Reasons.UsedTwice),
       () => showsPosition,
-      allowsComputedKey = true,
       rowValues.maySeeFewerRows
     )
 
