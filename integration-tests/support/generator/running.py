@@ -32,7 +32,7 @@ _TRIES = 4
 # Reasons that tell of a mistake in a filter, and of nothing that a query or its data may bring about.
 _INSIDE = (
     "(Exception|Error) (while|in) |this should not happen|^.* is not in the .* below$|is not in the input$"
-    "|is no file scan$|the keys of some partitions of the build side did not reach the driver"
+    "|the keys of some partitions of the build side did not reach the driver"
 )
 _GIVEN_UP = ("maximum allowable number of times", "FetchFailed", "ExecutorLost", "Failed to get broadcast")
 

@@ -43,7 +43,7 @@ import org.dynamicfilters.user.DynamicFilterFunctions
   *   columnar transitions, reuse of exchanges     columnar transitions of each stage
   * }}}
   *
-  * [[DynamicFilterRule]] plans in this order: users' filters, TopKs, aggregates, joins.
+  * [[DynamicFilterRule]] plans in this order: users' filters, values of subqueries, TopKs, aggregates, joins.
   *
   * Injects nothing on a Spark line that is not supported.
   */
@@ -77,5 +77,5 @@ private object InjectedRules {
     }
   }
 
-  private def started(session: SparkSession): Unit = Driver.start(session.sparkContext, Activation.Extensions)
+  private def started(session: SparkSession): Unit = Driver.start(session.sparkContext, Activation.extensions)
 }

@@ -5,10 +5,9 @@ import org.apache.spark.sql.execution.SparkPlan
 
 /** Mixed into a physical scan that reads less when it knows which rows cannot matter.
   *
-  * The planner calls `withFilter` for each filter that reaches the scan, and puts what it returns in its place. While it
-  * runs, the scan asks `filter.current` which values still matter, as often as it likes: on the driver before it lists its
-  * files or splits, and in its tasks before each file, block or batch. To drop fewer rows than the filter would allow is
-  * always right.
+  * The planner calls `withFilter` for each filter that reaches the scan, and replaces the scan by the result. While it runs,
+  * the scan asks `filter.current` which values still matter, as often as it likes: on the driver before it lists its files or
+  * splits, and in its tasks before each file, block or batch. A scan may always return more rows than pass its filters.
   *
   * {{{
   * case class MyScan(output: Seq[Attribute], filters: Seq[DynamicFilter] = Nil) extends LeafExecNode with FilterConsumer {
@@ -17,20 +16,20 @@ import org.apache.spark.sql.execution.SparkPlan
   * }
   * }}}
   *
-  * The scan must give the same rows again when a task is retried, but for those that its filters exclude.
+  * A retried task must get the same rows again, except for rows that the filters exclude.
   */
 trait FilterConsumer { this: SparkPlan =>
 
   /** Whether the scan can use a filter on a column of its output. */
   def takesFilterOn(column: Attribute): Boolean = true
 
-  /** The same scan, which asks this filter too. What it returns is again a [[FilterConsumer]] with equal output, and keeps the
-    * filter in its arguments: scans under different filters must not be equal.
+  /** The same scan with this filter. The result is a [[FilterConsumer]] with equal output. It keeps the filter in its arguments,
+    * because scans under different filters must not be equal.
     */
   def withFilter(filter: DynamicFilter): SparkPlan
 }
 
-/** A filter on one column of a scan. It may be asked at any time; what it answers only ever gets tighter.
+/** A filter on one column of a scan. `current` may be called at any time. Each result is at least as tight as the ones before.
   *
   * Equal filters leave the same rows, so it may be compared as part of a plan.
   */
@@ -42,8 +41,8 @@ trait DynamicFilter extends Serializable {
   /** The scan's column. */
   def column: Attribute
 
-  /** Which values can matter, as is known now: in the running task, or on the driver. Everything passes where nothing is
-    * known yet.
+  /** The values that can matter, as far as the running task or the driver knows now. As long as nothing is known, everything
+    * passes.
     */
   def current: ColumnFilter
 }
@@ -55,10 +54,10 @@ trait DynamicFilter extends Serializable {
   */
 trait ColumnFilter extends Serializable {
 
-  /** Nothing is known yet: there is no use in asking for single values. */
+  /** Whether every value passes, because nothing is known yet. */
   def everythingPasses: Boolean
 
-  /** No row can matter at all. */
+  /** Whether no row can matter. */
   def nothingPasses: Boolean
 
   /** Whether a row with this value can matter. */
@@ -72,8 +71,8 @@ trait ColumnFilter extends Serializable {
     */
   def mayMatchBetween(min: Any, max: Any, nulls: Boolean): Boolean
 
-  /** The values that can matter, if they are known one by one. None if NULL may matter, or a zero or NaN of a floating-point type:
-    * these are several values to whoever looks them up by equality.
+  /** The values that can matter, if they are known one by one. None also if NULL may matter, or a zero or NaN of a floating-point
+    * type: they have several bit patterns, so a lookup by hash may miss them.
     */
   def values: Option[Seq[Any]]
 

@@ -5,9 +5,9 @@ import org.apache.spark.sql.execution.SparkPlan
 
 /** Mixed into a physical operator that lets dynamic filters through to its children.
   *
-  * A filter says of one column of the output which rows cannot matter. The operator promises, for each column that it names,
-  * that dropping input rows by the column has no other effect than that output rows with the same value are dropped: no other
-  * row changes, none is added. An operator that looks at neighbouring rows, counts rows, or limits them must not name any.
+  * A filter says by one column of the output which rows cannot matter. For each column that the operator names, it promises:
+  * dropping input rows by this column only drops output rows with the same value. No other row changes, and none is added. An
+  * operator that looks at neighbouring rows, counts rows, or limits them must not name any column.
   *
   * It also promises that it is deterministic: the same input rows give the same output rows, in whatever order.
   *

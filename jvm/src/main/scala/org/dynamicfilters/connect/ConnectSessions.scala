@@ -2,7 +2,6 @@ package org.dynamicfilters.connect
 
 import java.util.concurrent.ConcurrentHashMap
 
-import org.apache.spark.scheduler.SparkListenerEvent
 import org.apache.spark.sql.connect.planner.SparkConnectPlanner
 import org.apache.spark.sql.connect.service.SparkListenerConnectSessionClosed
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
@@ -20,14 +19,6 @@ object ConnectSessions {
       SparkAccess.sessionId(planner.session)
     )
 
-  /** Whether the event says that a Connect session was closed. Compares the class name: a classic driver may lack Connect's classes. */
-  def isClosed(event: SparkListenerEvent): Boolean =
-    event.getClass.getName == "org.apache.spark.sql.connect.service.SparkListenerConnectSessionClosed"
-
-  /** Takes an event for which [[isClosed]] holds. */
-  def closed(event: SparkListenerEvent): Unit = event match {
-    case e: SparkListenerConnectSessionClosed =>
-      Option(ids.remove((e.userId, e.sessionId))).foreach(UserFilters.drop)
-    case _ =>
-  }
+  def closed(e: SparkListenerConnectSessionClosed): Unit =
+    Option(ids.remove((e.userId, e.sessionId))).foreach(UserFilters.drop)
 }

@@ -15,6 +15,9 @@ import org.dynamicfilters.user.UserFilterCommands
   */
 class UserFilterCommandPlugin extends CommandPlugin {
 
+  /** Default of `spark.connect.grpc.marshallerRecursionLimit`. */
+  private val DeepestQuery = 1024
+
   /** @param command the extension of Connect's command, as bytes
     * @return false if the command belongs to another plugin
     */
@@ -26,17 +29,11 @@ class UserFilterCommandPlugin extends CommandPlugin {
       true
     } else if (extension.is(classOf[RunQuery])) {
       val query = CodedInputStream.newInstance(extension.unpack(classOf[RunQuery]).getRelation.toByteArray)
-      query.setRecursionLimit(UserFilterCommandPlugin.DeepestQuery)
+      query.setRecursionLimit(DeepestQuery)
       QueryAccess.run(planner.session, planner.transformRelation(Relation.parseFrom(query)))
       true
     } else false
   }
-}
-
-private object UserFilterCommandPlugin {
-
-  /** Default of `spark.connect.grpc.marshallerRecursionLimit`. */
-  val DeepestQuery = 1024
 }
 
 /** Registers the plugin with Spark Connect, by name: a classic driver may lack Connect's classes. */

@@ -17,11 +17,6 @@ sealed abstract class KeyCollector {
 
   protected def addKey(row: SpecializedGetters, ordinal: Int): Unit
 
-  /** Whether there were too many keys to keep, so that only the range is collected. May become true as late as in
-    * [[result]].
-    */
-  def outgrown: Boolean
-
   /** Returns what was collected. Called once, after the last row. */
   final def result(): KeyPartial = {
     val (min, max, keys) = found()
@@ -66,8 +61,6 @@ private final class NumberKeys(override val domain: LongDomain, most: DistinctLi
     }
   }
 
-  override def outgrown: Boolean = keys.outgrown
-
   override protected def found(): (AnyRef, AnyRef, KeyPartial.Keys) = {
     val distinct = keys.result().fold(KeyPartial.Outgrown(_), KeyPartial.Distinct(_))
     if (min > max) (null, null, distinct) else (Long.box(min), Long.box(max), distinct)
@@ -90,7 +83,7 @@ private final class ObjectKeys(override val domain: ObjectDomain, mostValues: In
 
   override protected def addKey(row: SpecializedGetters, ordinal: Int): Unit = {
     val key = domain.viewOfRow(row, ordinal)
-    if (outgrown) widen(key)
+    if (hashes.outgrown) widen(key)
     else {
       val view = KeyBytes.view(domain, key)
       if (values == null) {
@@ -113,8 +106,6 @@ private final class ObjectKeys(override val domain: ObjectDomain, mostValues: In
     if (min == null || domain.compare(key, min) < 0) min = domain.fromInternal(key)
     if (max == null || domain.compare(key, max) > 0) max = domain.fromInternal(key)
   }
-
-  override def outgrown: Boolean = hashes.outgrown
 
   override protected def found(): (AnyRef, AnyRef, KeyPartial.Keys) = {
     val keys: KeyPartial.Keys =
@@ -168,8 +159,6 @@ private final class IntervalCollector(
       if (merged.size > most) isOutgrown = true else kept ++= merged.each
     }
   }
-
-  override def outgrown: Boolean = isOutgrown
 
   override protected def found(): (AnyRef, AnyRef, KeyPartial.Keys) = {
     val keys =

@@ -284,7 +284,7 @@ final class ObjectDomain(val dataType: DataType) extends KeyDomain {
     if (row.isNullAt(ordinal)) null else fromInternal(viewOfRow(row, ordinal))
 
   /** A non-null value of a row, NOT copied: valid until the row moves on. */
-  private[filter] def viewOfRow(row: SpecializedGetters, ordinal: Int): AnyRef = dataType match {
+  private[dynamicfilters] def viewOfRow(row: SpecializedGetters, ordinal: Int): AnyRef = dataType match {
     case BinaryType => row.getBinary(ordinal)
     case _: DecimalType => row.getDecimal(ordinal, precision, scale)
     case _ => row.getUTF8String(ordinal)

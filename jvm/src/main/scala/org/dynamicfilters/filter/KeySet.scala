@@ -25,7 +25,7 @@ sealed trait KeySet extends Serializable {
   def text: String
 
   /** Whether `contains` has no false positives. */
-  def isExact: Boolean
+  def isExact: Boolean = true
 
   /** Whether a non-null key is a member. The key need not be a copy. */
   def contains(key: AnyRef): Boolean
@@ -34,13 +34,13 @@ sealed trait KeySet extends Serializable {
   private[filter] def longTest: LongPredicate
 
   protected final def values: String = if (size == 1) "1 value" else s"$size values"
+
+  override def toString: String = s"${getClass.getSimpleName}($domain, $text)"
 }
 
 /** An exact set of keys of a [[LongDomain]]. */
 trait LongSet extends KeySet {
   override def domain: LongDomain
-
-  override def isExact: Boolean = true
 
   /** Throws NoSuchElementException if the set is empty, as does [[greatest]]. */
   def least: Long
@@ -139,8 +139,6 @@ final case class LongValues(domain: LongDomain, sorted: Array[Long]) extends Lon
   }
 
   override def hashCode: Int = Arrays.hashCode(sorted)
-
-  override def toString: String = s"LongValues($domain, $values)"
 }
 
 /** A set of intervals of longs, for joins by ranges: `f.x BETWEEN r.lo AND r.hi`. Immutable.
@@ -154,7 +152,6 @@ final case class LongIntervals(domain: LongDomain, ends: Array[Long]) extends Ke
   override def size: Long = (ends.length / 2).toLong
   override def form: String = "in"
   override def text: String = if (size == 1) "1 interval" else s"$size intervals"
-  override def isExact: Boolean = true
   override def contains(key: AnyRef): Boolean = containsLong(key.asInstanceOf[java.lang.Long].longValue)
   private[filter] override def longTest: LongPredicate = containsLong(_)
 
@@ -202,7 +199,6 @@ final case class LongIntervals(domain: LongDomain, ends: Array[Long]) extends Ke
     case _ => false
   }
   override def hashCode: Int = Arrays.hashCode(ends)
-  override def toString: String = s"LongIntervals($domain, $text)"
 }
 
 object LongIntervals {
@@ -237,7 +233,6 @@ final case class ObjectValues(domain: ObjectDomain, sorted: Array[AnyRef]) exten
   override def size: Long = sorted.length.toLong
   override def form: String = "in"
   override def text: String = values
-  override def isExact: Boolean = true
 
   override def contains(key: AnyRef): Boolean = {
     val i = search(key)
@@ -280,8 +275,6 @@ final case class ObjectValues(domain: ObjectDomain, sorted: Array[AnyRef]) exten
   }
 
   override def hashCode: Int = sorted.foldLeft(sorted.length)((h, k) => h * 31 + End.hashOf(k))
-
-  override def toString: String = s"ObjectValues($domain, $values)"
 }
 
 /** A Bloom filter of many keys: Spark's BloomFilter over 64-bit codes. The code of a key of a [[LongDomain]] is the key
@@ -296,8 +289,6 @@ final case class Bloom(domain: KeyDomain, bits: BloomFilter, size: Long) extends
   override def isExact: Boolean = false
   override def contains(key: AnyRef): Boolean = bits.mightContainLong(Bloom.code(domain, key))
   private[filter] override def longTest: LongPredicate = bits.mightContainLong(_)
-
-  override def toString: String = s"Bloom($domain, $values)"
 }
 
 object Bloom {

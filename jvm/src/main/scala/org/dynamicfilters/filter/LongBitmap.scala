@@ -138,8 +138,6 @@ final class LongBitmap private (
 
   // The bitmaps' own hash codes may differ for equal containers.
   override def hashCode: Int = (Arrays.hashCode(highs) * 31 + least.hashCode) * 31 + size.hashCode
-
-  override def toString: String = s"LongBitmap($domain, $values)"
 }
 
 object LongBitmap {

@@ -27,13 +27,13 @@ private[filter] trait MembersEvaluation { self: ValueFilter.Members =>
         case d: ObjectDomain => passesObject(d.viewOfRow(row, ordinal))
       }
 
-  private[filter] override def passesObject(key: AnyRef): Boolean = keys match {
+  private[dynamicfilters] override def passesObject(key: AnyRef): Boolean = keys match {
     // The set first: it excludes most rows, and one hash costs less than two comparisons.
     case o: ObjectValues => o.lookup.contains(KeyBytes.view(o.domain, key)) && range.passesObject(key)
     case _ => range.passesObject(key) && keys.contains(key)
   }
 
-  private[filter] override def longTest: LongPredicate = {
+  private[dynamicfilters] override def longTest: LongPredicate = {
     val lookup = keys.longTest
     code => range.passesLong(code) && lookup.test(code)
   }
@@ -177,9 +177,15 @@ private[filter] object MemberAlgebra {
     else
       keys match {
         case s: LongSet if s.size > 0 => longs(s, within)
-        case o: ObjectValues if o.size > 0 => objects(o.within(within), within)
+        case o: ObjectValues =>
+          val inside = o.within(within)
+          if (inside.size == 0) none(within.domain, within.nulls)
+          else exact(inside, closed(within.domain, inside.sorted.head, inside.sorted.last, within.nulls))
         case b: Bloom => bloom(b, within)
-        case i: LongIntervals => intervals(i.between(within.longs.lo, within.longs.hi), within)
+        case i: LongIntervals =>
+          i.between(within.longs.lo, within.longs.hi).fold(none(within.domain, within.nulls)) { inside =>
+            exact(inside, closed(within.domain, Long.box(inside.ends.head), Long.box(inside.ends.last), within.nulls))
+          }
         case _ => none(within.domain, within.nulls)
       }
   }
@@ -202,18 +208,10 @@ private[filter] object MemberAlgebra {
     }
   }
 
-  private def intervals(inside: Option[LongIntervals], within: Range): ValueFilter =
-    inside.fold(none(within.domain, within.nulls)) { i =>
-      val range = closed(within.domain, Long.box(i.ends.head), Long.box(i.ends.last), within.nulls)
-      if (i.size == 1) range.simplest else Members(range, i)
-    }
-
-  private def objects(inside: ObjectValues, within: Range): ValueFilter =
-    if (inside.size == 0) none(within.domain, within.nulls)
-    else {
-      val range = closed(within.domain, inside.sorted.head, inside.sorted.last, within.nulls)
-      if (inside.size == 1) range.simplest else Members(range, inside)
-    }
+  /** @param range from the least to the greatest member
+    */
+  private def exact(keys: KeySet, range: Range): ValueFilter =
+    if (keys.size == 1) range.simplest else Members(range, keys)
 
   private def bloom(b: Bloom, within: Range): ValueFilter = {
     require(within.lower.isDefined && within.upper.isDefined, "a bloom filter without both ends")

@@ -24,28 +24,20 @@ object UserForms {
     * @param mostValues more integers than this are held as a bitmap, if they are dense enough
     */
   def values(d: KeyDomain, keys: Iterator[AnyRef], nulls: Boolean, mostValues: Int): ValueFilter = d match {
-    case long: LongDomain => longs(long, keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray, nulls, mostValues)
-    case o: ObjectDomain =>
-      val sorted = distinct(o, keys)
-      if (sorted.isEmpty) none(d, nulls)
-      else members(ObjectValues(o, sorted), closed(d, sorted.head, sorted.last, nulls))
+    case long: LongDomain =>
+      val sorted = LongValues(long, sortedLongs(keys))
+      val asBitmap = sorted.size > mostValues && LongBitmap.suits(long) && LongBitmap.pays(sorted)
+      all(if (asBitmap) LongBitmap.build(long, sorted.sorted) else sorted, nulls)
+    case o: ObjectDomain => all(ObjectValues(o, distinct(o, keys)), nulls)
   }
 
-  /** As [[values]], for keys of a [[LongDomain]]. Sorts the array. */
-  def longs(d: LongDomain, codes: Array[Long], nulls: Boolean, mostValues: Int): ValueFilter = {
-    val sorted = LongValues(d, SortedLongs.fromUnsorted(codes))
-    if (sorted.size == 0) none(d, nulls)
-    else {
-      val asBitmap = sorted.size > mostValues && LongBitmap.suits(d) && LongBitmap.pays(sorted)
-      val keys = if (asBitmap) LongBitmap.build(d, sorted.sorted) else sorted
-      members(keys, closed(d, Long.box(keys.least), Long.box(keys.greatest), nulls))
-    }
-  }
+  /** A filter of all members of an exact set. */
+  private def all(keys: KeySet, nulls: Boolean): ValueFilter = members(keys, Range(keys.domain, None, None, nulls))
 
   /** A bloom filter of these keys, which also passes NULL if `nulls`. */
   def bloom(d: KeyDomain, keys: Iterator[AnyRef], nulls: Boolean, fpp: Double): ValueFilter = d match {
     case long: LongDomain =>
-      val sorted = SortedLongs.fromUnsorted(keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray)
+      val sorted = sortedLongs(keys)
       if (sorted.isEmpty) none(d, nulls)
       else
         members(Bloom.build(long, sorted, fpp, fewest), closed(d, Long.box(sorted.head), Long.box(sorted.last), nulls))
@@ -77,8 +69,7 @@ object UserForms {
         // The numbers of a bitmap are unsigned: a negative one is above the greatest long.
         case Some(r) if r.least < 0 => unfit(outside(d, java.lang.Long.toUnsignedString(r.least)))
         case Some(r) if r.greatest > long.greatest => unfit(outside(d, r.greatest.toString))
-        case Some(r) =>
-          Right(members(r.as(long), closed(d, Long.box(r.least), Long.box(r.greatest), nulls = false)))
+        case Some(r) => Right(all(r.as(long), nulls = false))
       }
     case _ => unfit(s"a bitmap holds integers, which values of type ${d.dataType.catalogString} are not")
   }
@@ -106,6 +97,9 @@ object UserForms {
       System.arraycopy(b, 0, all, 12, b.length)
       LongBitmap.decode(numbers, all).map(Some(_))
     }
+
+  private def sortedLongs(keys: Iterator[AnyRef]): Array[Long] =
+    SortedLongs.fromUnsorted(keys.map(_.asInstanceOf[java.lang.Long].longValue).toArray)
 
   private def distinct(d: KeyDomain, keys: Iterator[AnyRef]): Array[AnyRef] = {
     val all = new java.util.TreeSet[AnyRef]((a: AnyRef, b: AnyRef) => d.compare(a, b))

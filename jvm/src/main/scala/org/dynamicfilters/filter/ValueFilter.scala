@@ -19,10 +19,10 @@ sealed trait ValueFilter extends Serializable {
   def passesRow(row: SpecializedGetters, ordinal: Int): Boolean
 
   /** As [[passes]] for a non-null key that need not be a copy. */
-  private[filter] def passesObject(key: AnyRef): Boolean = passes(key)
+  private[dynamicfilters] def passesObject(key: AnyRef): Boolean = passes(key)
 
   /** As [[passes]] for the codes of non-null values; only for a filter of a [[LongDomain]]. */
-  private[filter] def longTest: LongPredicate = code => passes(Long.box(code))
+  private[dynamicfilters] def longTest: LongPredicate = code => passes(Long.box(code))
 
   /** False only if provably no row within these bounds passes. */
   def couldPass(b: ColumnBounds): Boolean
@@ -55,10 +55,12 @@ sealed trait ValueFilter extends Serializable {
   /** The condition as users read it in a plan: `true`, `k <= 50`, `50 <= k <= 1000`, `k = 5`, `(k < 10 OR k IS NULL)`. */
   def expression(column: String): String
 
-  /** The same, without values of the data unless `showValues`. */
+  /** Whether the condition has values of the data. */
+  final def hasValues: Boolean = this != ValueFilter.All && this != ValueFilter.Nothing
+
+  /** The condition, without values of the data unless `showValues`. */
   final def shown(column: String, showValues: Boolean): String =
-    if (showValues || this == ValueFilter.All || this == ValueFilter.Nothing) expression(column)
-    else ValueFilter.Hidden
+    if (showValues || !hasValues) expression(column) else ValueFilter.Hidden
 
   /** The conjunction of two filters. Throws IllegalArgumentException if their types differ.
     *
@@ -82,7 +84,7 @@ object ValueFilter {
   case object All extends ValueFilter {
     override def passes(key: AnyRef): Boolean = true
     override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean = true
-    private[filter] override def longTest: LongPredicate = _ => true
+    private[dynamicfilters] override def longTest: LongPredicate = _ => true
     override def couldPass(b: ColumnBounds): Boolean = b.mayHaveValues || b.mayHaveNulls
     override def allPass(b: ColumnBounds): Boolean = true
     override def select(v: ColumnVector, s: Selection): Unit = ()
@@ -188,9 +190,9 @@ object ValueFilter {
     /** As [[passes]] without boxing, for the code of a value. Only for a [[LongDomain]]. */
     def passesLong(code: Long): Boolean = code >= longs.lo && code <= longs.hi
 
-    private[filter] override def passesObject(key: AnyRef): Boolean = aboveLower(key) && belowUpper(key)
+    private[dynamicfilters] override def passesObject(key: AnyRef): Boolean = aboveLower(key) && belowUpper(key)
 
-    private[filter] override def longTest: LongPredicate = passesLong(_)
+    private[dynamicfilters] override def longTest: LongPredicate = passesLong(_)
 
     override def passes(key: AnyRef): Boolean =
       if (key == null) nulls
@@ -306,9 +308,10 @@ object ValueFilter {
     override def passesRow(row: SpecializedGetters, ordinal: Int): Boolean =
       left.passesRow(row, ordinal) && right.passesRow(row, ordinal)
 
-    private[filter] override def passesObject(key: AnyRef): Boolean = left.passesObject(key) && right.passesObject(key)
+    private[dynamicfilters] override def passesObject(key: AnyRef): Boolean =
+      left.passesObject(key) && right.passesObject(key)
 
-    private[filter] override def longTest: LongPredicate = left.longTest.and(right.longTest)
+    private[dynamicfilters] override def longTest: LongPredicate = left.longTest.and(right.longTest)
 
     override def couldPass(b: ColumnBounds): Boolean =
       if (b.mayHaveNulls && b.mayHaveValues)

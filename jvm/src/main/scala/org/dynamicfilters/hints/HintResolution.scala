@@ -15,10 +15,10 @@ import org.apache.spark.sql.execution.dynamicfilters.UserError
 
 /** Resolves `DYNAMIC_FILTER` and `NO_DYNAMIC_FILTER`, in SQL and in `df.hint(...)`.
   *
-  * Runs beside Spark's own rules for hints, before relations are resolved, and follows `ResolveHints` in what a name means: the
-  * alias of a relation, or the end of its name where it has no alias; views, subqueries and table expressions are named
-  * as a whole. A name that is not found gives Spark's own warning, and a reason in the query's report. Without a name the hint is for every relation of the
-  * query block, its subqueries included.
+  * Runs beside Spark's own rules for hints, before relations are resolved. As in Spark's `ResolveHints`, a name means the alias
+  * of a relation, or the end of its name if it has no alias. A view, subquery or table expression is named as a whole. A name that
+  * is not found gives Spark's own warning, and a reason in the query's report. Without a name, the hint is for every relation of
+  * the query block, its subqueries included.
   */
 object HintResolution extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan =

@@ -37,12 +37,9 @@ object ScanHint {
   def both(a: Option[ScanHint], b: Option[ScanHint]): Option[ScanHint] =
     if (a.contains(Avoid) || b.contains(Avoid)) Some(Avoid) else a.orElse(b)
 
-  private def inOptions(scan: FileSourceScanExec): Option[ScanHint] =
-    scan.relation.options.get(OptionKey).flatMap(named)
-
   /** The hint on a scan, whether the scan is filtered yet or not. None for any other operator. */
   def on(plan: SparkPlan): Option[ScanHint] = plan match {
-    case s: FileSourceScanExec => inOptions(s)
+    case s: FileSourceScanExec => s.relation.options.get(OptionKey).flatMap(named)
     case b: BatchScanExec =>
       // The physical scan has no options; the logical one has, and is found by what both share.
       b.logicalLink.flatMap(_.collectFirst {

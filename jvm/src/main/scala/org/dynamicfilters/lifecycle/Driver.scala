@@ -11,8 +11,7 @@ import org.dynamicfilters.user.UserFilters
 
 /** How the plugin came to run. */
 object Activation extends Enumeration {
-  val Plugin: Value = Value("plugin")
-  val Extensions: Value = Value("extensions")
+  val plugin, extensions = Value
 }
 
 /** Starts and stops the driver's side of the plugin, once for each Spark context. */

@@ -36,7 +36,7 @@ private[dynamicfilters] final class DriverSide extends DriverPlugin with Logging
     val others = conf.get(Extensions, "").split(",").map(_.trim).filter(_.nonEmpty)
     if (!others.contains(mine)) conf.set(Extensions, (others :+ mine).mkString(","))
     ConnectPlugins.register(conf)
-    Driver.start(sc, Activation.Plugin)
+    Driver.start(sc, Activation.plugin)
     Collections.emptyMap()
   }
 

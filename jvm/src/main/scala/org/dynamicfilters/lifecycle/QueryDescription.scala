@@ -5,10 +5,10 @@ import org.apache.spark.sql.execution.QueryExecution
 import org.dynamicfilters.report.{NoFilter, QueryReport}
 import org.dynamicfilters.settings.Settings
 
-/** What reports say of a query beside its filters. */
+/** The name of a query in reports, and why it has no filter. */
 private[lifecycle] object QueryDescription {
 
-  // What queries of PySpark and Spark Connect, and those of `sdf.analyze`, are called in Spark's UI.
+  // Names in Spark's UI: of queries of PySpark and Spark Connect, and of those of `sdf.analyze`.
   private val OfGateway = "(?s)(\\w+) at (?:NativeMethodAccessorImpl|DirectMethodHandleAccessor|<unknown>).*".r
   private val ReplacedBySql = "(?s)analyze at .*|Spark Connect - .*".r
 

@@ -1,9 +1,12 @@
 package org.dynamicfilters.lifecycle
 
+import scala.collection.concurrent.TrieMap
+
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler._
-import org.apache.spark.sql.execution.{CommandResultExec, ExplainMode, QueryExecution, SparkPlan}
+import org.apache.spark.sql.connect.service.SparkListenerConnectSessionClosed
+import org.apache.spark.sql.execution.{CommandResultExec, ExplainMode, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
@@ -27,6 +30,10 @@ import org.dynamicfilters.ui.DynamicFiltersTab
 final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTotals)
     extends SparkListener
     with Logging {
+
+  /** `sdf.analyze` marks its query with a tag that begins so. The report of such a query keeps the plan's text. */
+  private val AnalyzeTag = "dynamic-filters-"
+
   override def onOtherEvent(event: SparkListenerEvent): Unit =
     try
       event match {
@@ -38,7 +45,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
           report.tags = s.jobTags.toSeq.sorted
           report.partOf = s.rootExecutionId.filter(_ != s.executionId)
         case e: SparkListenerSQLExecutionEnd => ended(e)
-        case e if ConnectSessions.isClosed(e) => ConnectSessions.closed(e)
+        case e: SparkListenerConnectSessionClosed => ConnectSessions.closed(e)
         case _ =>
       }
     // Fatal errors are not caught: Spark stops its context for them.
@@ -47,20 +54,19 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
         logWarning("Dynamic filters: a query is missing from the report", e)
     }
 
-  private val jobs = new java.util.concurrent.ConcurrentHashMap[Int, java.lang.Long]()
+  // Execution ids by job, and by stage.
+  private val jobs, stages = TrieMap.empty[Int, Long]
 
   override def onJobStart(job: SparkListenerJobStart): Unit =
-    TaskFilters.executionId(job.properties).foreach(id => jobs.put(job.jobId, Long.box(id)))
+    TaskFilters.executionId(job.properties).foreach(jobs.put(job.jobId, _))
 
   override def onJobEnd(job: SparkListenerJobEnd): Unit = {
-    val execution = Option(jobs.remove(job.jobId))
-    if (job.jobResult != JobSucceeded) execution.foreach(id => JoinWaits.jobFailed(id))
+    val execution = jobs.remove(job.jobId)
+    if (job.jobResult != JobSucceeded) execution.foreach(JoinWaits.jobFailed)
   }
 
-  private val stages = new java.util.concurrent.ConcurrentHashMap[Int, java.lang.Long]()
-
   override def onStageSubmitted(stage: SparkListenerStageSubmitted): Unit =
-    TaskFilters.executionId(stage.properties).foreach(id => stages.put(stage.stageInfo.stageId, Long.box(id)))
+    TaskFilters.executionId(stage.properties).foreach(stages.put(stage.stageInfo.stageId, _))
 
   private def ended(e: SparkListenerSQLExecutionEnd): Unit =
     try {
@@ -87,8 +93,8 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
             report.reject(Rejected(Producer.user, Nil, Reasons.HintNotFound(notFound.mkString(", "))))
           if (!report.isOfInterest)
             report.noFilter = if (ranInPart) NoFilter.inParts else QueryDescription.noFilter(query)
-          if (report.tags.exists(_.contains(QueryListener.AnalyzeTag))) {
-            report.plan = planText(query)
+          if (report.tags.exists(_.contains(AnalyzeTag))) {
+            report.plan = query.explainString(ExplainMode.fromString("simple"))
             report.synchronized(report.scans.toVector).foreach(_.countUnopened(e.executionId))
           }
         }
@@ -106,9 +112,7 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
   override def onStageCompleted(stage: SparkListenerStageCompleted): Unit = {
     val info = stage.stageInfo
     info.rddInfos.foreach(rdd => RunningStages.ended(rdd.id, well = info.failureReason.isEmpty))
-    for (
-      id <- Option(stages.remove(info.stageId)); report <- QueryReports.instance.find(id); m <- Option(info.taskMetrics)
-    )
+    for (id <- stages.remove(info.stageId); report <- QueryReports.instance.find(id); m <- Option(info.taskMetrics))
       report.addProcessorNanos(m.executorCpuTime + m.executorDeserializeCpuTime)
   }
 
@@ -165,19 +169,8 @@ final class QueryListener private[lifecycle] (sc: SparkContext, totals: QueryTot
     report.add(UserRun(state))
   }
 
-  private def planText(query: QueryExecution): String =
-    query.explainString(ExplainMode.fromString("simple"))
-
   override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = {
     Driver.stop(sc)
-    logDebug(
-      s"Dynamic filters: ${sc.applicationId} ended with ${Executions.instance.live} live executions"
-    )
+    logDebug(s"Dynamic filters: ${sc.applicationId} ended with ${Executions.instance.live} live executions")
   }
-}
-
-object QueryListener {
-
-  /** `sdf.analyze` marks its query with a tag that begins so. The report of such a query keeps the plan's text. */
-  val AnalyzeTag = "dynamic-filters-"
 }

@@ -40,14 +40,11 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
       queries = found
     }
     queries.map { q =>
-      val partOf = q.partOf.map(Long.box).orNull
-      val more =
-        Seq(filterRows(q), scanRows(q), duration(q), timeRows(q), partOf, q.processorMillis, q.entry.summary)
+      val (took, partOf) = (since(q, q.endedMillis), q.partOf.map(Long.box).orNull)
+      val more = Seq(filterRows(q), scanRows(q), took, timeRows(q), partOf, q.processorMillis, q.entry.summary)
       Row.fromSeq(queryRow(q).toSeq ++ more)
     }
   }
-
-  private def duration(q: QueryReport): Any = since(q, q.endedMillis)
 
   /** Milliseconds since the query's start; null if either time is unknown. */
   private def since(q: QueryReport, millis: Long): Any =
@@ -66,8 +63,7 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
       Row.fromSeq(known ++ Seq(0L, "true", 0L, 0L, null, r.reason.code, r.reason.advice))
     }
 
-  private def filterRow(q: QueryReport, f: FilterView): Row = {
-    val shows = showValues && !q.showValues.contains(false)
+  private def filterRow(q: QueryReport, f: FilterView): Row =
     Row(
       q.executionId,
       f.filterId.toString,
@@ -77,14 +73,13 @@ private[lifecycle] final class ReportReader(session: SparkSession) {
       f.state.toString,
       f.reason.map(_.text).orNull,
       f.generation,
-      if (shows || !f.filter.hasValues) f.filter.expression else ValueFilter.Hidden,
+      f.filter.shown(showValues && !q.showValues.contains(false)),
       f.bytes,
       f.waitMillis,
       f.readyMillis.orNull,
       f.reason.map(_.code).orNull,
       f.reason.map(_.advice).orNull
     )
-  }
 
   def scans: Seq[Row] = reports.flatMap(scanRows)
 

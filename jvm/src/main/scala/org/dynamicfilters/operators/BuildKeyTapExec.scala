@@ -6,9 +6,8 @@ import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, BoundReference, Expression, SortOrder}
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression}
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.ExchangeQueryStageExec
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
@@ -36,10 +35,7 @@ final case class KeyTap(ref: JoinRef, key: Expression) {
   * Each partition reports its keys once, at the end of its rows. A canonicalized tap is its canonicalized child, so that Spark
   * reuses the exchange above as it would without the tap.
   */
-case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boolean) extends UnaryExecNode {
-  override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boolean) extends SameOutput {
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "rows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
     "keyBytes" -> SQLMetrics.createSizeMetric(sparkContext, "size of collected keys"),
@@ -91,7 +87,7 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
         val offers = TestHooks.current.keys(execution.get, conf, t.ref.state)
         val accumulator = new ResultItems[KeyContribution](c => offers.offer(c.partition, c.encoded, c.outgrown))
         sparkContext.register(accumulator)
-        new KeyTapPart(t.ref.domain, t.key, limits, partitions, accumulator)
+        KeyTapPart(t.ref.domain, t.key, limits, partitions, accumulator)
       }.toArray
       val counts = TapCounts(longMetric("rows"), longMetric("keyBytes"), longMetric("gaveUp"))
       // The partition index of this RDD, which may differ from the task's.
@@ -117,6 +113,9 @@ object BuildKeyTapExec {
     case e: Exchange => e.children.headOption.collect { case t: BuildKeyTapExec => t }
     case _ => None
   }
+
+  /** The taps below an exchange. */
+  def tapsUnder(p: SparkPlan): Seq[KeyTap] = under(p).toSeq.flatMap(_.taps)
 
   /** An exchange with a tap below it.
     *
@@ -168,7 +167,7 @@ private final class KeyTapIterator(
 ) extends Iterator[InternalRow]
     with Logging {
   private var passed = 0L
-  private var keys: Array[KeyCollection] = guarded(collected.map(_.start()))
+  private var keys: Array[KeyCollection] = guarded(collected.map(new KeyCollection(_)))
 
   override def hasNext: Boolean = {
     val more = rows.hasNext

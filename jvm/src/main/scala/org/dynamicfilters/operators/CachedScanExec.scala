@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.columnar.CachedBatch
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.TableCacheQueryStageExec
-import org.apache.spark.sql.execution.columnar.{InMemoryTableScanExec, InMemoryTableScanLike}
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan._
 
@@ -31,7 +31,7 @@ case class CachedScanExec(
   ) ++ SpecScan.CountedRows
   override protected def table: ScannedTable = {
     val name = CachedScanExec.scanOf(child).flatMap(_.relation.cacheBuilder.tableName)
-    ScannedTable(name.getOrElse(CachedScanExec.Unnamed), "cache")
+    ScannedTable(name.getOrElse("cached data"), "cache")
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
@@ -86,20 +86,11 @@ case class CachedScanExec(
 
 object CachedScanExec {
 
-  /** Name in reports for cached data without a table name. */
-  val Unnamed = "cached data"
-
   /** The scan of cached data that this operator is, or wraps as a query stage or with filters. */
   def scanOf(plan: SparkPlan): Option[InMemoryTableScanExec] = plan match {
     case i: InMemoryTableScanExec => Some(i)
     case c: CachedScanExec => scanOf(c.child)
     case q: TableCacheQueryStageExec => scanOf(q.plan)
     case _ => None
-  }
-
-  /** Whether the operator scans cached data, for Spark or for another engine. */
-  def isCached(plan: SparkPlan): Boolean = plan match {
-    case _: InMemoryTableScanLike | _: TableCacheQueryStageExec => true
-    case _ => false
   }
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan.{ApiFilter, ConsumerTaskRDD, ScanPlace, SentFilters}
-import org.dynamicfilters.state.{JoinRef, RunningStages, TaskFilters}
+import org.dynamicfilters.state.JoinRef
 
 /** A custom scan (`org.dynamicfilters.api.FilterConsumer`) under dynamic filters. Waits for the filters if the planner says so, and
   * gives them to the scan's tasks. The custom scan itself decides what it skips.
@@ -24,16 +24,8 @@ case class ConsumerScanExec(filters: IndexedSeq[ApiFilter], child: SparkPlan) ex
   private def announced[T: ClassTag](rows: RDD[T]): RDD[T] = {
     val refs = filters.map(_.ref)
     val ready = FilteredScan.complete(refs)
-    refs.zip(ready).foreach {
-      case (j: JoinRef, Some(_)) => j.state.record.usedFromStart()
-      case _ =>
-    }
     val sent = SentFilters(sparkContext, refs, ready, filters.exists(_.place.crossesExchange))
-    val scanned = new ConsumerTaskRDD(rows, filters, sent)
-    TaskFilters
-      .executionId(sparkContext)
-      .foreach(RunningStages.scanStarted(_, scanned.id, joinFilters.map(_._1.state)))
-    scanned
+    started(new ConsumerTaskRDD(rows, filters, sent))
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): ConsumerScanExec = copy(child = newChild)

@@ -3,19 +3,15 @@ package org.dynamicfilters.operators
 import java.util.concurrent.TimeUnit
 
 import org.apache.spark.SparkException
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.execution.{FileSourceScanExec, UnaryExecNode}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources.FileScanRDD
 import org.dynamicfilters.scan.ScanPlace
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{FilterRef, JoinRef, JoinWait, JoinWaits, NamedFilter, SubqueryRef, TaskFilters}
+import org.dynamicfilters.state._
 
-/** A scan under dynamic filters. Operators above it see the wrapped scan's output, partitioning and order. */
-trait FilteredScan extends UnaryExecNode {
-  override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+/** A scan under dynamic filters: wraps a scan. */
+trait FilteredScan extends SameOutput {
   override def supportsColumnar: Boolean = child.supportsColumnar
   override def vectorTypes: Option[Seq[String]] = child.vectorTypes
   override def nodeName: String = NodeNames(FilteredScan.Name, filterIds)
@@ -47,6 +43,14 @@ trait FilteredScan extends UnaryExecNode {
       if (hasEnded && made.isOwn(this))
         throw new SparkException("The query ended while a scan was held back for its dynamic filters")
     }
+  }
+
+  /** Records that the scan starts, as an RDD of this stage. */
+  protected def started[R <: RDD[_]](scanned: R): R = {
+    val states = joinFilters.map(_._1.state)
+    states.filter(_.current.isDefined).foreach(_.record.usedFromStart())
+    TaskFilters.executionId(sparkContext).foreach(RunningStages.scanStarted(_, scanned.id, states))
+    scanned
   }
 
   // Spark fails a query whose broadcast takes longer than its timeout. The wait counts.

@@ -6,29 +6,23 @@ import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits, KeyPartial
 import org.dynamicfilters.state.{KeyContribution, ResultItems}
 
 /** One filter of a [[BuildKeyTapExec]] in the form that its tasks get. */
-private[operators] final class KeyTapPart(
+private[operators] final case class KeyTapPart(
     domain: KeyDomain,
     key: Expression,
     limits: KeyLimits,
     partitions: Int,
     accumulator: ResultItems[KeyContribution]
-) extends Serializable {
-  def start(): KeyCollection = {
-    val collector = (key, domain) match {
-      case (r: RangeKey, d: LongDomain) => KeyCollector.ofIntervals(d, r.operators, limits)
-      case _ => KeyCollector(domain, limits, partitions)
-    }
-    new KeyCollection(collector, key, limits.mostSent(partitions), accumulator)
-  }
-}
+)
 
 /** Collects one key in one task, and reports its values at the task's end. */
-private[operators] final class KeyCollection(
-    collector: KeyCollector,
-    key: Expression,
-    mostBytes: Long,
-    accumulator: ResultItems[KeyContribution]
-) {
+private[operators] final class KeyCollection(part: KeyTapPart) {
+  import part._
+
+  private val collector = (key, domain) match {
+    case (r: RangeKey, d: LongDomain) => KeyCollector.ofIntervals(d, r.operators, limits)
+    case _ => KeyCollector(domain, limits, partitions)
+  }
+
   // The position of the key's column; or for other keys 0, and a projection that computes them.
   private val (ordinal, projection) = key match {
     case b: BoundReference => (b.ordinal, null)
@@ -43,7 +37,7 @@ private[operators] final class KeyCollection(
     val partial = collector.result()
     val encoded = partial.encode
     val contribution =
-      if (encoded.length > mostBytes) KeyContribution(partition, KeyPartial.tooLarge, outgrown = true)
+      if (encoded.length > limits.mostSent(partitions)) KeyContribution(partition, KeyPartial.tooLarge, outgrown = true)
       else KeyContribution(partition, encoded, partial.outgrown)
     accumulator.add(contribution)
     contribution

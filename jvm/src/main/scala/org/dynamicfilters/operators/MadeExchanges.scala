@@ -62,16 +62,16 @@ private[operators] final class MadeExchanges(executionId: Long) extends Logging 
   private def look(owner: AdaptiveSparkPlanExec, whole: SparkPlan, ref: JoinRef): Unit = {
     val stageMade = ref.stageMade
     val stages = owner.context.stageCache
-    def tapsOf(stage: SparkPlan) = BuildKeyTapExec.under(stage).toSeq.flatMap(_.taps)
     def isEntered = stageMade > 0 && System.nanoTime() - stageMade >= EntryNanos
     Option(ref.exchange).flatMap(e => stages.get(e.canonicalized)) match {
       case Some(stage) =>
-        tapsOf(stage).find(_.ref == ref) match {
+        BuildKeyTapExec.tapsUnder(stage).find(_.ref == ref) match {
           case Some(tap) => if (tap.ref ne ref) ref.state.follow(tap.ref.state)
           case None => ref.state.disable(Reasons.RanWithoutTap)
         }
       case None if stages.nonEmpty && isEntered =>
-        if (!stages.valuesIterator.flatMap(tapsOf).exists(_.ref eq ref)) ref.state.disable(Reasons.RanWithoutTap)
+        val taps = stages.valuesIterator.flatMap(BuildKeyTapExec.tapsUnder)
+        if (!taps.exists(_.ref eq ref)) ref.state.disable(Reasons.RanWithoutTap)
       case None => if (isGone(ref, whole)) ref.state.disable(Reasons.PlannedAway)
     }
   }

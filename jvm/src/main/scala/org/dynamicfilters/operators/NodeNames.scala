@@ -1,7 +1,16 @@
 package org.dynamicfilters.operators
 
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.trees.TreeNode
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+
+/** An operator of ours. Operators above it see its child's output, partitioning and order. */
+trait SameOutput extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+}
 
 /** Adds the filter ids to operator names for the graph in Spark's SQL tab, which shows little else of an operator. Not part of
   * plan comparison. Plans as text show the filters themselves.

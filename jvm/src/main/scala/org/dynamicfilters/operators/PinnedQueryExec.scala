@@ -126,14 +126,10 @@ case class PinnedQueryExec(first: SparkPlan) extends SparkPlan {
     now.execute()
   }
 
-  override def executeCollect(): Array[InternalRow] =
-    refresh().executeCollect()
-  override def executeToIterator(): Iterator[InternalRow] =
-    refresh().executeToIterator()
-  override def executeTake(n: Int): Array[InternalRow] =
-    refresh().executeTake(n)
-  override def executeTail(n: Int): Array[InternalRow] =
-    refresh().executeTail(n)
+  override def executeCollect(): Array[InternalRow] = refresh().executeCollect()
+  override def executeToIterator(): Iterator[InternalRow] = refresh().executeToIterator()
+  override def executeTake(n: Int): Array[InternalRow] = refresh().executeTake(n)
+  override def executeTail(n: Int): Array[InternalRow] = refresh().executeTail(n)
 }
 
 object PinnedQueryExec {

@@ -14,7 +14,7 @@ import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.report.{QueryReports, SubqueryRun, UserRun}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{JoinRef, NamedFilter, RunningStages, TaskFilters, TestHooks, UserRef, UserState}
+import org.dynamicfilters.state.{JoinRef, NamedFilter, TaskFilters, TestHooks, UserRef, UserState}
 
 /** A scan whose tasks get the filters and report what they skipped. Makes its text in EXPLAIN too ([[ScanSpec.describe]]). */
 trait SpecScan extends FilteredScan {
@@ -116,13 +116,8 @@ trait SpecScan extends FilteredScan {
       accumulator.add(report)
     }
     // Values, so that tasks do not get the whole plan.
-    val (ofScan, sent) =
-      (spec, SentFilters(sparkContext, spec.filterRefs, ready, spec.outputDependsOnFilters))
-    val scanned = new ScanTaskRDD(rdd, spec, countsRows, new TaskScan(ofScan, sent, _, finish))
-    TaskFilters
-      .executionId(sparkContext)
-      .foreach(RunningStages.scanStarted(_, scanned.id, spec.joins.map(_._1.state)))
-    scanned
+    val (ofScan, sent) = (spec, SentFilters(sparkContext, spec.filterRefs, ready, spec.outputDependsOnFilters))
+    started(new ScanTaskRDD(rdd, spec, countsRows, new TaskScan(ofScan, sent, _, finish)))
   }
 
   /** Counts what the driver has excluded, which no task sees. */
@@ -140,7 +135,6 @@ trait SpecScan extends FilteredScan {
     TaskFilters.executionId(sparkContext).foreach(TestHooks.current.scanStarts(_, conf))
     startUsers()
     startSubqueries()
-    spec.joins.map(_._1.state).filter(_.current.isDefined).foreach(_.record.usedFromStart())
     val accumulator = new ScanAccumulator(FileStatistics.instance.offer)
     sparkContext.register(accumulator)
     QueryReports.instance.note(session) { report =>

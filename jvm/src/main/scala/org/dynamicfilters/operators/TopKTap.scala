@@ -16,12 +16,12 @@ private[operators] final case class TopKTapPart(ref: TopKRef, run: Long, key: In
 final class TapSource extends Serializable {
   // None if the tap is disabled: all rows pass uncounted.
   private var parts: Option[Array[TopKTapPart]] = None
-  private var snapshots: TapSnapshots = _
+  private var snapshots: SnapshotsRef = _
   private var output, dropped: SQLMetric = _
 
   private[operators] def fill(
       parts: Array[TopKTapPart],
-      snapshots: TapSnapshots,
+      snapshots: SnapshotsRef,
       output: SQLMetric,
       dropped: SQLMetric
   ): Unit = {
@@ -37,7 +37,13 @@ final class TapSource extends Serializable {
     val context = TaskContext.get()
     parts.fold(new TopKTap(Array.empty, Array.empty, null)) { parts =>
       ExecutorExchange.start()
-      val bounds = if (TaskSnapshots.outputMustBeFixed) Some(snapshots.bounds(context, partition)) else None
+      val bounds = Option.when(TaskSnapshots.outputMustBeFixed) {
+        TaskSnapshots.ofPartition(context, snapshots, partition).map {
+          case SnapshotFilter.Bound(b) => b
+          // Then the attempt's own bound is all it has.
+          case _ => TopKBound.none
+        }
+      }
       val started = parts.indices.flatMap { i =>
         TaskFilters.start(context, parts(i).ref, parts(i).run, partition, bounds.map(_(i))).map(_ -> parts(i))
       }
@@ -92,7 +98,7 @@ final class TopKTap private[operators] (tasks: Array[TaskTopK], keys: Array[Int]
 
   /** Filters an iterator of rows, outside of generated code. */
   private[operators] def rowFilter: InternalRow => Boolean =
-    if (tasks.length == 0) handsOnAll
+    if (tasks.length == 0) { _ => handsOn(true) }
     else {
       val accepting = tasks.zip(keys).map { case (t, key) => TopKTap.keyTest(t, key) }
       if (accepting.length == 1) { r => handsOn(accepting.head(r)) }
@@ -103,8 +109,6 @@ final class TopKTap private[operators] (tasks: Array[TaskTopK], keys: Array[Int]
         handsOn(needed)
       }
     }
-
-  private def handsOnAll: InternalRow => Boolean = _ => handsOn(true)
 }
 
 private[operators] object TopKTap {
@@ -139,14 +143,7 @@ private[operators] object TopKTap {
 
   def keyTest(task: TaskTopK, key: Int): InternalRow => Boolean = task match {
     case t: LongTaskTopK => r => if (r.isNullAt(key)) t.acceptNull() else t.accept(t.domain.longFromRow(r, key))
-    case t: ObjectTaskTopK =>
-      t.domain.dataType match {
-        case _: StringType => r => if (r.isNullAt(key)) t.acceptNull() else t.accept(r.getUTF8String(key))
-        case BinaryType => r => if (r.isNullAt(key)) t.acceptNull() else t.accept(r.getBinary(key))
-        case d: DecimalType =>
-          r => if (r.isNullAt(key)) t.acceptNull() else t.accept(r.getDecimal(key, d.precision, d.scale))
-        case other => throw new IllegalStateException(s"no object keys of type ${other.sql}")
-      }
+    case t: ObjectTaskTopK => r => if (r.isNullAt(key)) t.acceptNull() else t.accept(t.domain.viewOfRow(r, key))
   }
 }
 

@@ -1,13 +1,14 @@
 package org.dynamicfilters.operators
 
+import org.apache.spark.SparkContext
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.AttributeSet
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan}
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.dynamicfilters.exchange.DriverExchange
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.report.{QueryReports, TopKRun}
 import org.dynamicfilters.settings.Settings
@@ -16,7 +17,6 @@ import org.dynamicfilters.state._
 /** Learns the bound of the TopK or aggregate above it: counts the rows that pass, and drops rows that cannot be among the best.
   * [[org.dynamicfilters.plan.TopKPlanner]] inserts it.
   *
-  *
   * Dropping a row here saves the copy that Spark's TopK makes of each row, even if no scan below can be filtered further.
   *
   * @param filters one filter, or one for each of several min and max. A row is needed if any filter needs it
@@ -24,13 +24,10 @@ import org.dynamicfilters.state._
   * @param columns for reports, the names of the key in scans; with several filters, one name for each
   */
 case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[String], child: SparkPlan)
-    extends UnaryExecNode
+    extends SameOutput
     with CodegenSupport {
   private def columnsOf(filter: Int): Seq[String] =
     if (filters.size == 1) columns else columns.slice(filter, filter + 1)
-  override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "rowsOutput" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
     "rowsDropped" -> SQLMetrics.createMetric(sparkContext, "rows dropped by the bound")
@@ -123,4 +120,27 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): TopKTapExec = copy(child = newChild)
+}
+
+/** Decides with which shared bounds each partition of a tap is computed, by the rule of [[Snapshots]]. */
+private object TapSnapshots {
+
+  /** On the driver, when a tap is started.
+    *
+    * @param runs by filter, see [[TopKRef.nextRun]]
+    */
+  def apply(sc: SparkContext, filters: Seq[TopKRef], runs: Seq[Long]): SnapshotsRef = {
+    val specs = filters.map(_.spec).toIndexedSeq
+    val names = filters.zip(runs).map { case (f, run) => FilterName(f.id, run) }.toIndexedSeq
+    val none = specs.map(_ => SnapshotFilter.Bound(TopKBound.none))
+    def newest(executionId: Option[Long]) =
+      executionId.fold(none)(id => names.map(name => SnapshotFilter.Bound(boundNow(id, name))))
+    SnapshotsRef(sc, new Snapshots(none, newest, specs))
+  }
+
+  private def boundNow(executionId: Long, name: FilterName): TopKBound = DriverExchange.current match {
+    case Some(cluster) => cluster.coordinator.bound(executionId, name)
+    // All tasks are in this process.
+    case None => Executions.instance.topK(executionId, name).fold(TopKBound.none)(_.bound)
+  }
 }

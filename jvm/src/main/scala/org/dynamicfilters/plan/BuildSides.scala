@@ -71,12 +71,10 @@ object BuildSides {
           .flatMap(below(a, a.child, _))
       case j: joins.BaseJoinExec =>
         attribute(key).flatMap { a =>
-          val sides = Seq(true -> j.left, false -> j.right)
-          // The other side of an outer join: its columns may be NULL for rows without a match.
-          def carries(isLeft: Boolean) = JoinSemantics.of(j)(isLeft).carries
-          sides.find { case (_, side) => side.outputSet.contains(a) } match {
-            case Some((isLeft, side)) =>
-              if (carries(isLeft)) below(j, side, a, Some("join")) else Left(noExchange(j))
+          FilteredSide.both(j).find(_.probe.outputSet.contains(a)) match {
+            // If not: the other side of an outer join, whose columns may be NULL for rows without a match.
+            case Some(side) if JoinSemantics.of(j)(side.isLeft).carries => below(j, side.probe, a, Some("join"))
+            case Some(_) => Left(noExchange(j))
             case None => Left(Reasons.KeyOfJoin)
           }
         }
@@ -113,7 +111,7 @@ object BuildSides {
   }
 
   private def tapOf(p: SparkPlan, bound: Expression, nullsMatch: Boolean): Option[JoinRef] =
-    BuildKeyTapExec.under(p).flatMap(_.taps.find(_.collects(bound, nullsMatch))).map(_.ref)
+    BuildKeyTapExec.tapsUnder(p).find(_.collects(bound, nullsMatch)).map(_.ref)
 
   /** Whether a stage of the side has a tap for the key. */
   def hasRunningTap(plan: SparkPlan, key: JoinKey): Boolean = plan match {
@@ -133,7 +131,7 @@ object BuildSides {
   /** All taps of a plan, including those in stages. */
   def taps(plan: SparkPlan): Seq[KeyTap] = PlanNodes.withStages(plan).flatMap {
     case t: BuildKeyTapExec => t.taps
-    case r: ReusedExchangeExec => BuildKeyTapExec.under(r).toSeq.flatMap(_.taps)
+    case r: ReusedExchangeExec => BuildKeyTapExec.tapsUnder(r)
     case _ => Nil
   }
 
@@ -142,7 +140,7 @@ object BuildSides {
     */
   def narrowedDifferently(plan: SparkPlan): Seq[JoinRef] = {
     val places = PlanNodes.withStages(plan).flatMap {
-      case e: Exchange => BuildKeyTapExec.under(e).toSeq.flatMap(_.taps.map(_.ref -> e))
+      case e: Exchange => BuildKeyTapExec.tapsUnder(e).map(_.ref -> e)
       case _ => Nil
     }
     def narrowing(e: Exchange) = filteredScans(e).map(_.map(_.joinFilters.map(_._1.id).toSet).filter(_.nonEmpty))
@@ -152,7 +150,7 @@ object BuildSides {
 
   /** Records in the filters of a plan the exchanges above their taps. */
   def recordExchanges(plan: SparkPlan): Unit = plan.foreach {
-    case e: Exchange => BuildKeyTapExec.under(e).foreach(_.taps.foreach(_.ref.exchange = e))
+    case e: Exchange => BuildKeyTapExec.tapsUnder(e).foreach(_.ref.exchange = e)
     case _ =>
   }
 
@@ -198,9 +196,9 @@ object BuildSides {
     case other => other.children.flatMap(filteredScans)
   }
 
-  /** Records in the filters of an exchange that adaptive execution makes a stage of it now. */
+  /** Records in the filters of an exchange that adaptive execution now makes a stage of it. */
   def recordStage(plan: SparkPlan): Unit = plan match {
-    case e: Exchange => BuildKeyTapExec.under(e).foreach(_.taps.foreach(_.ref.stageMade = System.nanoTime()))
+    case e: Exchange => BuildKeyTapExec.tapsUnder(e).foreach(_.ref.stageMade = System.nanoTime())
     case _ =>
   }
 
@@ -218,7 +216,7 @@ object BuildSides {
       if alike.exists(BuildKeyTapExec.under(_).isDefined)
       equal <- alike.groupBy(filteredScans(_).map(_.map(_.canonicalized))).values
       exchange <- equal
-    } taps.put(exchange, equal.flatMap(BuildKeyTapExec.under(_).toSeq.flatMap(_.taps)))
+    } taps.put(exchange, equal.flatMap(BuildKeyTapExec.tapsUnder))
     if (taps.isEmpty) plan
     else
       plan.transformDownWithSubqueries {

@@ -3,20 +3,19 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.columnar.{CachedBatchSerializer, SimpleMetricsCachedBatchSerializer}
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.execution.adaptive.TableCacheQueryStageExec
+import org.apache.spark.sql.execution.columnar.{InMemoryTableScanExec, InMemoryTableScanLike}
 import org.apache.spark.sql.types.BinaryType
-import org.dynamicfilters.filter.KeyDomain
 import org.dynamicfilters.operators.CachedScanExec
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.Producer
 
-/** Decides which filters a scan of cached data can use. [[RowScans]] uses it. */
+/** Decides which filters help a scan of cached data. [[RowScans]] uses it. */
 object CachedScans {
 
-  /** Matches scans of cached data, filtered or not. */
+  /** Matches scans of cached data, filtered or not, for Spark or for another engine. */
   def unapply(plan: SparkPlan): Option[SparkPlan] = plan match {
-    case _: CachedScanExec => Some(plan)
-    case p if CachedScanExec.isCached(p) => Some(p)
+    case _: CachedScanExec | _: InMemoryTableScanLike | _: TableCacheQueryStageExec => Some(plan)
     case _ => None
   }
 
@@ -24,13 +23,12 @@ object CachedScans {
     *
     * @param crossed whether an exchange lies between the producer and the scan: then the scan drops single rows too
     */
-  def accepts(scan: SparkPlan, column: Attribute, producer: Producer.Value, crossed: Boolean): Either[Reason, Unit] =
+  def helps(scan: SparkPlan, column: Attribute, producer: Producer.Value, crossed: Boolean): Either[Reason, Unit] =
     for {
       cached <- CachedScanExec.scanOf(scan).toRight(Reasons.CacheOperator(scan.nodeName.trim))
       serializer = cached.relation.cacheBuilder.serializer
       _ <- Either.cond(isSparks(serializer), (), Reasons.CacheSerializer(serializer.getClass.getSimpleName))
       _ <- Either.cond(cached.conf.inMemoryPartitionPruning, (), Reasons.CacheNotPruned)
-      _ <- KeyDomain.forType(column.dataType)
       _ <- Either.cond(
         column.dataType != BinaryType || (crossed && producer == Producer.join),
         (),

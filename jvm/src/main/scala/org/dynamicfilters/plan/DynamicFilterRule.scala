@@ -134,12 +134,12 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   private def topKs(plan: SparkPlan, shared: SharedExchanges): SparkPlan =
     if (!Settings.get(conf, Settings.TopKEnabled)) plan
     else {
-      val groups = new GroupTopKPlanner(conf, PushDown.whyKeep(plan, shared.isShared))
+      val whyKeep = PushDown.whyKeep(plan, shared.isShared)
       plan.transformUp {
         // The TopK below has the filter.
         case t: TakeOrderedAndProjectExec if TopKBelowJoin.hasLowerTopK(t) => t
         case t: TakeOrderedAndProjectExec if !t.child.isInstanceOf[TopKTapExec] =>
-          topK(t, t.sortOrder, groups.plan(t).getOrElse(TopKPlanner.plan(t, conf)))
+          topK(t, t.sortOrder, new GroupTopKPlanner(t, conf, whyKeep).plan().getOrElse(TopKPlanner.plan(t, conf)))
         case p: FilterProducer => p.neededRows.collect { case b: BestRows => b }.foldLeft(p: SparkPlan)(best)
         case w: WindowGroupLimitExec => WindowLimitPlanner.plan(w, conf).fold[SparkPlan](w)(topK(w, w.orderSpec, _))
       }
@@ -148,7 +148,7 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
   /** Makes a custom operator that needs the best rows of a child a TopK producer. */
   private def best(p: SparkPlan, b: BestRows): SparkPlan = {
     val child = p.children.indexWhere(_.outputSet.contains(b.column))
-    def wanted = TopKPlanner.Wanted(b.column, b.ascending, b.nullsFirst, b.limit, tiesFree = !b.ties, distinct = false)
+    def wanted = TopKPlanner.Wanted(b.column, b.ascending, b.nullsFirst, b.limit, tiesFree = !b.ties)
     if (child < 0) reject(p, Producer.topk, Seq(b.column.name), Reasons.ColumnOfNone)
     else if (p.children(child).isInstanceOf[TopKTapExec]) p
     else withChild(p, TopKPlanner.tapped(p.children(child), wanted, p, conf), Producer.topk, Seq(b.column.name), child)

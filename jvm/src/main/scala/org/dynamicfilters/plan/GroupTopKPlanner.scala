@@ -16,33 +16,14 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   * The tap goes below the lowest aggregate. All groups must reach the TopK: a HAVING could drop groups that were counted.
   * Without ORDER BY there is no filter: Spark may return any groups, also groups that lost rows before the bound was known.
   */
-final class GroupTopKPlanner(conf: SQLConf, whyKeep: SparkPlan => Option[Reason]) {
+final class GroupTopKPlanner(topK: TakeOrderedAndProjectExec, conf: SQLConf, whyKeep: SparkPlan => Option[Reason]) {
 
   /** @return the new child of the TopK, or why it produces no filter; None if it does not sort groups by a grouping key
     */
-  def plan(topK: TakeOrderedAndProjectExec): Option[Either[Reason, SparkPlan]] = topK.sortOrder.head.child match {
+  def plan(): Option[Either[Reason, SparkPlan]] = topK.sortOrder.head.child match {
     case key: AttributeReference if sortsGroups(topK.child, key) =>
-      val first = topK.sortOrder.head
-      if (isTapped(topK.child)) Some(Right(topK.child))
-      else
-        Some(
-          down(topK.child, key, List(topK))((input, column) =>
-            TopKPlanner.tapped(
-              input,
-              TopKPlanner
-                .Wanted(first, topK.limit, tiesFree = false, distinct = true)
-                .copy(key = column, keepsOrder = topK.child.exists(dependsOnOrder)),
-              topK,
-              conf
-            )
-          )
-        )
+      Some(if (isTapped(topK.child)) Right(topK.child) else down(topK.child, key, List(topK)))
     case _ => None
-  }
-
-  private def dependsOnOrder(plan: SparkPlan): Boolean = plan match {
-    case a: BaseAggregateExec => ValuesByOrder.in(a)
-    case _ => false
   }
 
   private def sortsGroups(plan: SparkPlan, key: Attribute): Boolean = plan match {
@@ -54,29 +35,27 @@ final class GroupTopKPlanner(conf: SQLConf, whyKeep: SparkPlan => Option[Reason]
 
   /** @param above operators above the plan up to the TopK, the lowest first
     */
-  private def down(plan: SparkPlan, key: Attribute, above: List[SparkPlan])(
-      tap: (SparkPlan, Attribute) => Either[Reason, SparkPlan]
-  ): Either[Reason, SparkPlan] = plan match {
+  private def down(plan: SparkPlan, key: Attribute, above: List[SparkPlan]): Either[Reason, SparkPlan] = plan match {
     case p: ProjectExec =>
       if (!p.projectList.forall(_.deterministic)) Left(Reasons.NonDeterministic("projection"))
-      else into(p, renamed(p.projectList, key))(down(_, _, p :: above)(tap))
+      else into(p, renamed(p.projectList, key))(down(_, _, p :: above))
     case a: BaseAggregateExec =>
       if (!a.expressions.forall(_.deterministic)) Left(Reasons.NonDeterministic("aggregate"))
       else
         for {
           tapped <- into(a, groupedBy(a, key)) { (child, column) =>
-            if (isAboveAggregate(child)) down(child, column, a :: above)(tap) else belowSort(child, column)(tap)
+            if (isAboveAggregate(child)) down(child, column, a :: above) else belowSort(child, column)
           }
           // Groups beyond the bound may be partial. Checked last: at re-planning, the reason is that the stage below runs.
           _ <- new ExcludedRows(isFiltered = true, above, producer = Nil).withPartialGroups(a).toLeft(())
         } yield tapped
-    case s: SortExec => into(s, Some(key))(down(_, _, s :: above)(tap))
+    case s: SortExec => into(s, Some(key))(down(_, _, s :: above))
     // Deterministic (see sortsGroups), one output row for each input row.
-    case e: EvalPythonExec => into(e, Some(key))(down(_, _, e :: above)(tap))
+    case e: EvalPythonExec => into(e, Some(key))(down(_, _, e :: above))
     case e: ShuffleExchangeLike =>
       whyKeep(e)
         .toLeft(())
-        .flatMap(_ => down(e.children.head, key, e :: above)(tap).map(c => e.withNewChildren(Seq(c))))
+        .flatMap(_ => down(e.children.head, key, e :: above).map(c => e.withNewChildren(Seq(c))))
     case _: AQEShuffleReadExec | _: ExchangeQueryStageExec => Left(Reasons.RunsAlready)
     case other => Left(PushDown.stops(other))
   }
@@ -86,11 +65,12 @@ final class GroupTopKPlanner(conf: SQLConf, whyKeep: SparkPlan => Option[Reason]
   ): Either[Reason, SparkPlan] =
     column.toRight(Reasons.SortKeyComputed).flatMap(below(p.child, _)).map(c => p.withNewChildren(Seq(c)))
 
-  private def belowSort(input: SparkPlan, column: Attribute)(
-      tap: (SparkPlan, Attribute) => Either[Reason, SparkPlan]
-  ): Either[Reason, SparkPlan] = input match {
-    case s: SortExec => belowSort(s.child, column)(tap).map(c => s.withNewChildren(Seq(c)))
-    case other => tap(other, column)
+  private def belowSort(input: SparkPlan, column: Attribute): Either[Reason, SparkPlan] = input match {
+    case s: SortExec => into(s, Some(column))(belowSort)
+    case other =>
+      val best = TopKPlanner.Wanted(topK.sortOrder.head, topK.limit, tiesFree = false, distinct = true)
+      val wanted = best.copy(key = column, keepsOrder = ValuesByOrder.anywhere(topK.child))
+      TopKPlanner.tapped(other, wanted, topK, conf)
   }
 
   /** Whether there is a tap already, in a stage that runs at re-planning. A reused exchange has a tap for the same groups,

@@ -165,9 +165,7 @@ final class JoinPlanner(
         _ <- unlessRunning(key.column)
         _ <- checked
         // Before a tap is planned: a filter that no scan can use must cost nothing.
-        _ <- unlessRunning(pushed { at =>
-          ScanPlanner.accepts(at).map(_ => at.scan)
-        })
+        _ <- unlessRunning(pushed(at => ScanPlanner.accepts(at, Producer.join).map(_ => at.scan)))
         _ <- Repeatable.keys(sides.build, key.build.references).map(Reasons.BuildSide).toLeft(())
         tapped <- tap
         ref = tapped.ref
@@ -255,7 +253,6 @@ final class JoinPlanner(
         else if (mayCopy && copies.pays(e, columns)) { copied = true; showsPartitions(e) }
         else Some(Reasons.UsedTwice),
       () => showsPosition,
-      allowsComputedKey = true,
       rowValues.maySeeFewerRows
     )
 

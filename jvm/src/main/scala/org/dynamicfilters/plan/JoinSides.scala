@@ -1,7 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.catalyst.optimizer.BuildRight
+import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight, BuildSide}
 import org.apache.spark.sql.catalyst.plans.FullOuter
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution._
@@ -10,25 +10,24 @@ import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.settings.Settings
 
-/** A join, of which one side is to be filtered by the keys of the other one. */
+/** One side of a join, which may be filtered by the keys of the other side: `probe` is this side, `build` the other one. */
 final case class FilteredSide(join: BaseJoinExec, isLeft: Boolean) {
   val (probe, build) = if (isLeft) (join.left, join.right) else (join.right, join.left)
 
-  /** The probe side's. */
   def probeKeys: Seq[Expression] = if (isLeft) join.leftKeys else join.rightKeys
+  def buildKeys: Seq[Expression] = if (isLeft) join.rightKeys else join.leftKeys
   def keys: Seq[JoinKey] =
     if (probeKeys.isEmpty) JoinKeys.ranges(join.condition, probe.outputSet, build.outputSet)
-    else JoinKeys.pairs(probeKeys, if (isLeft) join.rightKeys else join.leftKeys)
+    else JoinKeys.pairs(probeKeys, buildKeys)
 
   /** The expressions that the join evaluates for every probe row, also for one without a match. */
   def evaluated: Seq[Expression] = if (probeKeys.isEmpty) join.condition.toSeq else probeKeys
 
-  /** Whether the side may be filtered without changing the answer. */
-  def isPermitted: Boolean = JoinSemantics.of(join)(isLeft).mayLose && (join match {
-    // Spark runs the broadcast side first.
-    case _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec => isLeft == FilteredSide.streamsLeft(join)
-    case _ => true
-  })
+  /** Whether Spark broadcasts the side. */
+  def isBroadcast: Boolean = FilteredSide.broadcast(join).contains(if (isLeft) BuildLeft else BuildRight)
+
+  /** Whether the side may be filtered without changing the answer. Spark runs a broadcast side first. */
+  def isPermitted: Boolean = JoinSemantics.of(join)(isLeft).mayLose && !isBroadcast
 
   /** The join with other sides. */
   def withSides(probe: SparkPlan, build: SparkPlan): SparkPlan =
@@ -36,11 +35,11 @@ final case class FilteredSide(join: BaseJoinExec, isLeft: Boolean) {
 }
 object FilteredSide {
 
-  /** Whether a join with a broadcast streams its left side. */
-  def streamsLeft(join: BaseJoinExec): Boolean = join match {
-    case b: BroadcastHashJoinExec => b.buildSide == BuildRight
-    case b: BroadcastNestedLoopJoinExec => b.buildSide == BuildRight
-    case _ => false
+  /** The side of a join that Spark broadcasts, if any. */
+  def broadcast(join: BaseJoinExec): Option[BuildSide] = join match {
+    case b: BroadcastHashJoinExec => Some(b.buildSide)
+    case b: BroadcastNestedLoopJoinExec => Some(b.buildSide)
+    case _ => None
   }
 
   def both(join: BaseJoinExec): Seq[FilteredSide] =
@@ -57,7 +56,7 @@ object JoinSides {
   def choose(j: BaseJoinExec, conf: SQLConf, isHinted: FilteredSide => Boolean): Either[Reason, FilteredSide] =
     j match {
       case _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec =>
-        val streamed = FilteredSide(j, isLeft = FilteredSide.streamsLeft(j))
+        val streamed = FilteredSide(j, isLeft = FilteredSide.broadcast(j).contains(BuildRight))
         if (!streamed.isPermitted) Left(needsAll(j, streamed.isLeft))
         else if (isHinted(streamed)) Right(streamed)
         else BuildEstimates.estimate(streamed.build).flatMap(notSelective(_, conf)).toLeft(streamed)

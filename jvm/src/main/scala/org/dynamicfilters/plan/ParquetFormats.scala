@@ -3,10 +3,11 @@ package org.dynamicfilters.plan
 import scala.util.Try
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.execution.FileSourceScanExec
+import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.types.StructType
+import org.dynamicfilters.operators.RowFilteredScanExec
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.tables.{DeltaTable, FormatName}
 
@@ -21,18 +22,24 @@ object ParquetFormats {
   private val rowNumber = internal + "row_index"
   private val usesNumbers = "spark.databricks.delta.deletionVectors.useMetadataRowIndex"
 
-  /** The scan's format, or why it is not filtered. */
-  def supported(scan: FileSourceScanExec): Either[Reason, ParquetFileFormat] = scan.relation.fileFormat match {
+  /** Whether scans of the format are filtered, or why not. */
+  def supported(scan: FileSourceScanExec): Either[Reason, Unit] = RowFilteredScanExec.formatOf(scan) match {
     case p: ParquetFileFormat if p.getClass == classOf[ParquetFileFormat] =>
       // Checkpoints, from which Delta reads the state of its tables.
-      Either.cond(!scan.relation.location.getClass.getName.startsWith(DeltaTable.Package), p, Reasons.DeltaLog)
-    case p: ParquetFileFormat if p.getClass.getName == DeltaTable.Package + "DeltaParquetFileFormat" => Right(p)
+      Either.cond(!scan.relation.location.getClass.getName.startsWith(DeltaTable.Package), (), Reasons.DeltaLog)
+    case p if isDelta(p) => Right(())
     case other => Left(Reasons.OtherFormat(FormatName(other)))
   }
 
-  /** Delta's description of how a column is stored (see [[DeltaTable.notes]]); empty for Spark's own format. */
-  def stored(format: FileFormat, column: String): String =
-    if (format.getClass == classOf[ParquetFileFormat]) "" else DeltaTable.notes(format, column)
+  /** Delta's description of how a column is stored (see [[DeltaTable.notes]]); empty for all other scans. */
+  def stored(scan: SparkPlan, column: String): String = scan match {
+    case f: FileSourceScanExec if isDelta(RowFilteredScanExec.formatOf(f)) =>
+      DeltaTable.notes(RowFilteredScanExec.formatOf(f), column)
+    case _ => ""
+  }
+
+  private def isDelta(format: FileFormat): Boolean =
+    format.getClass.getName == DeltaTable.Package + "DeltaParquetFileFormat"
 
   /** Whether the format computes the column instead of reading it from files. */
   def isInternal(column: String): Boolean =

@@ -1,6 +1,6 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.{And, Expression}
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.InnerLike
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -13,21 +13,17 @@ import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilterException, Use
   */
 object PruneCheck extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    check(plan)
-    plan
-  }
-
-  private def check(plan: LogicalPlan): Unit =
     if (UserFilters.everUsed) plan.foreachWithSubqueries {
       case f: Filter => refuse(notConjuncts(f.condition))
       case j: Join if j.joinType.isInstanceOf[InnerLike] => refuse(j.condition.toSeq.flatMap(notConjuncts))
       case other => refuse(other.expressions)
     }
+    plan
+  }
 
-  private def notConjuncts(e: Expression): Seq[Expression] = e match {
-    case And(a, b) => notConjuncts(a) ++ notConjuncts(b)
-    case u: DynamicFilterPredicate => Seq(u.child)
-    case other => Seq(other)
+  private def notConjuncts(condition: Expression): Seq[Expression] = Conjuncts(condition).map {
+    case u: DynamicFilterPredicate => u.child
+    case other => other
   }
 
   private def refuse(expressions: Seq[Expression]): Unit =

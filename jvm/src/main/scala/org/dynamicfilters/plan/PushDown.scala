@@ -57,7 +57,7 @@ final class PushDown(
         // Expressions that depend on a row's position show which rows the scan dropped.
         val crosses = path.crossing(!p.projectList.forall(RowValues.dependsOnRowOnly))
         columns.distinctBy(_.exprId) match {
-          case Seq(column) if reach.allowsComputedKey =>
+          case Seq(column) =>
             computedIn(p.projectList, column, crosses).flatMap { case (source, path) =>
               into(p, columns.map(_ => source), path)
             }
@@ -192,9 +192,9 @@ final class PushDown(
 
   /** Pushes into the side of the columns, and into the other side by equal keys, as [[JoinSemantics]] permits. */
   private def intoJoin(join: BaseJoinExec, columns: Seq[Attribute], path: Path): Either[Reason, SparkPlan] = {
-    val isLeft = columns.forall(has(join.left, _))
-    val rules = JoinSemantics.of(join)(isLeft)
-    if (!isLeft && !columns.forall(has(join.right, _)))
+    val own = FilteredSide(join, isLeft = columns.forall(has(join.left, _)))
+    val rules = JoinSemantics.of(join)(own.isLeft)
+    if (!columns.forall(has(own.probe, _)))
       Left(
         if (columns.forall(c => has(join.left, c) || has(join.right, c))) Reasons.BothSides(key)
         else Reasons.MadeBy(key, "a join")
@@ -202,62 +202,47 @@ final class PushDown(
     else if (!rules.carries) Left(Reasons.OtherJoin(JoinSemantics.withArticle(join.joinType)))
     else {
       val before = unfiltered
-      val own = intoSide(join, isLeft, columns, path)
-      val isFiltered = own.isRight && unfiltered == before
-      val equal = if (rules.carriesAcross) columns.flatMap(equalKey(join, isLeft, _)) else Nil
-      val other = Option.when(equal.size == columns.size)(
-        excludedRows(isFiltered, path)
-          .withLostMatches(join, isLeft)
-          .toLeft(())
-          .flatMap(_ => intoSide(join, !isLeft, equal, path))
-      )
-      (own, other) match {
-        case (Right(o), Some(Right(x))) => Right(withSides(join, isLeft, o, x))
-        case (Right(o), _) => Right(withSides(join, isLeft, o, if (isLeft) join.right else join.left))
-        case (_, Some(Right(x))) =>
-          if (!rules.mayLose) unfiltered += 1
-          Right(withSides(join, isLeft, if (isLeft) join.left else join.right, x))
-        case (Left(reason), _) => Left(reason)
+      val filtered = intoSide(own, columns, path)
+      val isFiltered = filtered.isRight && unfiltered == before
+      val equal = if (rules.carriesAcross) columns.flatMap(equalKey(own, _)) else Nil
+      val across =
+        if (equal.size < columns.size) None
+        else if (excludedRows(isFiltered, path).withLostMatches(join, own.isLeft).isDefined) None
+        else intoSide(FilteredSide(join, !own.isLeft), equal, path).toOption
+      if (filtered.isLeft && across.isEmpty) filtered
+      else {
+        if (filtered.isLeft && !rules.mayLose) unfiltered += 1
+        Right(own.withSides(filtered.getOrElse(own.probe), across.getOrElse(own.build)))
       }
     }
   }
 
-  private def withSides(join: BaseJoinExec, ownIsLeft: Boolean, own: SparkPlan, other: SparkPlan): SparkPlan =
-    join.withNewChildren(if (ownIsLeft) Seq(own, other) else Seq(other, own))
-
-  private def intoSide(
-      join: BaseJoinExec,
-      left: Boolean,
-      columns: Seq[Attribute],
-      path: Path
-  ): Either[Reason, SparkPlan] = {
-    val build = join match {
-      case b: BroadcastHashJoinExec => Some(b.buildSide)
-      case b: BroadcastNestedLoopJoinExec => Some(b.buildSide)
-      case _ => None
-    }
-    if (!reach.beyondExchange && build.contains(if (left) BuildLeft else BuildRight))
-      Left(Reasons.BroadcastSide(key))
+  private def intoSide(side: FilteredSide, columns: Seq[Attribute], path: Path): Either[Reason, SparkPlan] =
+    if (!reach.beyondExchange && side.isBroadcast) Left(Reasons.BroadcastSide(key))
     else {
       // The hash table outputs rows without a match in an order that depends on their number.
-      val isHashed = join match {
-        case s: ShuffledHashJoinExec => s.buildSide == (if (left) BuildLeft else BuildRight)
+      val isHashed = side.join match {
+        case s: ShuffledHashJoinExec => s.buildSide == (if (side.isLeft) BuildLeft else BuildRight)
         case _ => false
       }
-      down(if (left) join.left else join.right, columns, path.below(join).crossing(isHashed))
+      down(side.probe, columns, path.below(side.join).crossing(isHashed))
     }
-  }
 
   /** The column of the other side that equals this one in each match. None for computed keys, also those of `<=>`. */
-  private def equalKey(join: BaseJoinExec, isLeft: Boolean, column: Attribute): Option[Attribute] = {
-    val (mine, theirs) = if (isLeft) (join.leftKeys, join.rightKeys) else (join.rightKeys, join.leftKeys)
-    mine.zip(theirs).collectFirst {
+  private def equalKey(side: FilteredSide, column: Attribute): Option[Attribute] =
+    side.probeKeys.zip(side.buildKeys).collectFirst {
       case (a: Attribute, b: Attribute) if a.exprId == column.exprId && a.dataType == b.dataType => b
     }
-  }
 }
 
 object PushDown {
+
+  /** Pushes the filter of a condition on `compared`, which is a column or computed from one, to scans of the same stage. */
+  def fromCondition(plan: SparkPlan, condition: Expression, compared: Expression)(
+      toScan: Reached => Either[Reason, SparkPlan]
+  ): Either[Reason, SparkPlan] = JoinKeys.column(compared, "the column").flatMap { case (column, computed) =>
+    new PushDown("the column", Seq(condition), Reach.withinStage, toScan)(plan, Seq(column), computed)
+  }
 
   /** A scan that a filter has reached.
     *
@@ -318,14 +303,12 @@ object PushDown {
     *   have read all their input before there is a bound
     * @param whyKeep why an exchange must not be filtered by these of its columns, if so
     * @param showsPosition whether an operator above the producer depends on the position of a row in its partition
-    * @param allowsComputedKey whether the producer's key may be computed from a column of the scan
     * @param mayPass whether an expression of a projection may be evaluated for fewer rows
     */
   final case class Reach(
       beyondExchange: Boolean,
       whyKeep: (SparkPlan, Seq[Attribute]) => Option[Reason],
       showsPosition: () => Boolean,
-      allowsComputedKey: Boolean = false,
       mayPass: NamedExpression => Boolean = RowValues.dependsOnRowOnly
   )
   object Reach {

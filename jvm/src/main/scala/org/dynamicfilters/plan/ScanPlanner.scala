@@ -10,67 +10,23 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
-import org.dynamicfilters.operators.{DynamicFilterScanExec, Tagged, WithArguments}
+import org.dynamicfilters.operators.{
+  CachedScanExec, DynamicFilterScanExec, RowFilteredScanExec, SpecScan, Tagged, WithArguments
+}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, Producer}
 
-/** Filters that are to be put into a scan: one, or several joined by OR.
-  *
-  * @param refs by column; several filters have one producer
-  * @param key the filter's key, if it is computed from the only column
-  */
-private[plan] final case class NewFilters(
-    columns: Seq[Attribute],
-    refs: Seq[FilterRef],
-    place: ScanPlace,
-    key: Option[DerivedKey]
-) {
-
-  /** The filters of a scan, with these added.
-    *
-    * @param position of a column among those that are read, and among the partition columns; or why it cannot be
-    *   filtered
-    * @return `before` itself if the scan has these filters already; or why they cannot be added
-    */
-  def addedTo(before: IndexedSeq[ScanColumn], attribute: ScanColumn => Attribute, stored: String => String = _ => "")(
-      position: (Attribute, FilterRef) => Either[Reason, (Int, Int)]
-  ): Either[Reason, IndexedSeq[ScanColumn]] = {
-    val wanted = columns.zip(refs)
-    val isTopK = refs.head.topK.isDefined
-    def isThere(column: Attribute, ref: FilterRef) =
-      before.exists(c => (c.ref eq ref) && attribute(c).exprId == column.exprId && c.key == key)
-    if (wanted.forall { case (column, ref) => isThere(column, ref) }) Right(before)
-    else if (isTopK && before.exists(_.ref.topK.isDefined)) Left(Reasons.OtherTopK)
-    else
-      Traverse(wanted) { case (column, ref) =>
-        val field = key.flatMap(_.field)
-        for (at <- position(column, ref); domain <- KeyDomain.forType(field.fold(column.dataType)(_.dataType)))
-          yield ScanColumn(
-            ref,
-            domain,
-            if (field.isEmpty) column.name else key.get.text,
-            at._1,
-            at._2,
-            place,
-            either = wanted.size > 1,
-            stored(column.name),
-            key
-          )
-      }.map(added => if (isTopK && added.size == 1) added.toIndexedSeq ++ before else before ++ added)
-  }
-}
-
-/** Puts filters into scans: Parquet scans here, all others by [[RowScans]] and [[ConsumerScans]]. The planners of all producers
-  * use it.
+/** Puts filters into scans. [[RowScans]] and [[ConsumerScans]] know what scans of other kinds than Parquet can use. The planners of
+  * all producers use it.
   */
 object ScanPlanner {
 
   /** Option that makes a filtered scan's relation differ from the original. Without it they are equal, because all Parquet formats
     * are, and Spark's tree transformations drop changes between equal nodes.
     */
-  private[plan] val Marker = "dynamicfilters.marker" -> "true"
+  private val Marker = "dynamicfilters.marker" -> "true"
 
   /** Whether it is a scan that may be filtered, or is. */
   def isScan(plan: SparkPlan): Boolean = plan match {
@@ -88,33 +44,68 @@ object ScanPlanner {
       conf: SQLConf,
       waits: Wait = Wait.No
   ): Either[Reason, SparkPlan] =
-    for {
-      _ <- isBatch(at.scan)
-      key <- keyOf(at, refs.head.producer)
-      added = NewFilters(at.columns, refs, ScanPlace(at.crossed, waits), key)
-      done <- at.scan match {
-        case RowScans(s) => RowScans.filtered(s, added, conf)
-        case s @ ConsumerScans(_) => ConsumerScans.filtered(s, added)
-        case s: FileSourceScanExec =>
-          for (_ <- readable(s); columns <- columnsOf(s, IndexedSeq.empty, added))
-            yield wrap(s, specOf(s, columns, conf))
-        case d: DynamicFilterScanExec =>
-          val plain = d.child.asInstanceOf[FileSourceScanExec]
-          columnsOf(plain, d.spec.columns, added).map { all =>
-            if (all eq d.spec.columns) d else wrap(plain, d.spec.withColumns(all), d.keepsPartitions, d.values)
-          }
-        case other => Left(noFileScan(other))
+    keyOf(at, refs.head.producer).flatMap { key =>
+      val before = at.scan match {
+        case s: SpecScan => s.spec.columns
+        case _ => IndexedSeq.empty
       }
-    } yield done
+      def isThere(column: Attribute, ref: FilterRef) = before.exists { c =>
+        (c.ref eq ref) && columnOf(plain(at.scan), c).exprId == column.exprId && c.key == key
+      }
+      if (at.columns.zip(refs).forall { case (column, ref) => isThere(column, ref) }) Right(at.scan)
+      else
+        permitted(at, refs.head.producer, key).flatMap { _ =>
+          val place = ScanPlace(at.crossed, waits)
+          at.scan match {
+            case s @ ConsumerScans(_) =>
+              val column = at.columns.head
+              ConsumerScans.filtered(s, new ApiFilter(refs.head, column, KeyDomain.known(column.dataType), place))
+            case s => added(before, at, refs, place, key).map(withColumns(s, _, conf))
+          }
+        }
+    }
 
-  private def isParquet(scan: SparkPlan): Boolean = scan match {
-    case RowScans(_) | ConsumerScans(_) => false
-    case _ => true
+  /** Whether a filter of a producer helps the scan, or why not. */
+  def accepts(at: PushDown.Reached, producer: Producer.Value): Either[Reason, Unit] =
+    keyOf(at, producer).flatMap(permitted(at, producer, _))
+
+  private def permitted(at: PushDown.Reached, producer: Producer.Value, key: Option[DerivedKey]): Either[Reason, Unit] =
+    for {
+      // A stream counts the rows of its sources by their scans (`ProgressReporter`).
+      _ <- Either.cond(!at.scan.logicalLink.exists(_.isStreaming), (), Reasons.StreamSource)
+      _ <- ScanHint.refusal(at.scan)
+      _ <- Traverse(at.columns) { column =>
+        for {
+          _ <- domainOf(column, key)
+          _ <- at.scan match {
+            // Custom scans cannot join filters by OR.
+            case ConsumerScans(c) =>
+              Either.cond(at.columns.size == 1 && c.takesFilterOn(column), (), Reasons.TakesNone(column.name))
+            case s => position(plain(s), column).flatMap(_ => helps(plain(s), column, producer, at.crossed))
+          }
+        } yield ()
+      }
+    } yield ()
+
+  private def helps(
+      scan: SparkPlan,
+      column: Attribute,
+      producer: Producer.Value,
+      crossed: Boolean
+  ): Either[Reason, Unit] = scan match {
+    case f: FileSourceScanExec if CorruptFiles.areIgnored(f.relation.options) => Left(Reasons.CorruptFilesIgnored)
+    case RowScans(s) => RowScans.helps(s, column, producer, crossed)
+    // For a TopK, row groups and rows are read best first, which changes their order.
+    case f: FileSourceScanExec if RowScans.isBound(producer) && f.outputOrdering.nonEmpty => Left(Reasons.ScanInOrder)
+    case f: FileSourceScanExec => ParquetFormats.supported(f)
+    case other => Left(PushDown.stops(other))
   }
 
-  // A stream counts the rows of its sources by their scans (`ProgressReporter`).
-  private def isBatch(scan: SparkPlan): Either[Reason, Unit] =
-    Either.cond(!scan.logicalLink.exists(_.isStreaming), (), Reasons.StreamSource)
+  /** The scan without filters. A file scan keeps the format that knows them. */
+  private def plain(scan: SparkPlan): SparkPlan = scan match {
+    case s: SpecScan => s.child
+    case other => other
+  }
 
   private def keyOf(at: PushDown.Reached, producer: Producer.Value): Either[Reason, Option[DerivedKey]] =
     at.computed match {
@@ -129,114 +120,131 @@ object ScanPlanner {
         }
         MonotoneExpressions
           .key(e, at.columns.head.dataType, text)
-          .filter(_.field.isEmpty || isParquet(at.scan))
+          .filter(key =>
+            at.scan match {
+              case ConsumerScans(_) => false
+              case RowScans(_) => key.field.isEmpty
+              case _ => true
+            }
+          )
           .map(Some(_))
           .toRight(Reasons.Computed(what, text))
     }
 
-  private def columnsOf(scan: FileSourceScanExec, before: IndexedSeq[ScanColumn], added: NewFilters) =
-    added.addedTo(before, columnOf(scan, _), ParquetFormats.stored(scan.relation.fileFormat, _)) { (column, ref) =>
-      // For a TopK, row groups and rows are read best first, which changes their order.
-      if (ref.topK.isDefined && scan.outputOrdering.nonEmpty) Left(Reasons.ScanInOrder) else position(scan, column)
-    }
+  private def domainOf(column: Attribute, key: Option[DerivedKey]): Either[Reason, KeyDomain] =
+    KeyDomain.forType(key.flatMap(_.field).fold(column.dataType)(_.dataType))
 
-  private[plan] def noFileScan(plan: SparkPlan): Reason = Reasons.NoFileScan(plan.nodeName.trim)
-
-  /** Whether the scan can be filtered by a join on the column, or why not. */
-  def accepts(at: PushDown.Reached): Either[Reason, Unit] =
-    for {
-      _ <- isBatch(at.scan)
-      key <- keyOf(at, Producer.join)
-      column = at.columns.head
-      field = key.flatMap(_.field)
-      hasColumn = (s: FileSourceScanExec) =>
-        ordinal(s, column).flatMap(_ => KeyDomain.forType(field.fold(column.dataType)(_.dataType))).map(_ => ())
-      _ <- at.scan match {
-        case RowScans(s) => RowScans.accepts(s, column, Producer.join, at.crossed)
-        case s @ ConsumerScans(_) => ConsumerScans.accepts(s, column)
-        case d: DynamicFilterScanExec => hasColumn(d.child.asInstanceOf[FileSourceScanExec])
-        case s: FileSourceScanExec => readable(s).flatMap(_ => hasColumn(s))
-        case other => Left(noFileScan(other))
-      }
-    } yield ()
-
-  private def readable(scan: FileSourceScanExec): Either[Reason, Unit] =
-    ScanHint.refusal(scan).flatMap { _ =>
-      ParquetFormats.supported(scan).flatMap { _ =>
-        Either.cond(!CorruptFiles.areIgnored(scan.relation.options), (), Reasons.CorruptFilesIgnored)
-      }
-    }
-
-  private[plan] def columnOf(scan: FileSourceScanExec, c: ScanColumn): Attribute =
-    scan.output(if (c.isPartitionColumn) scan.requiredSchema.length + c.partitionOrdinal else c.ordinal)
-
-  private def specOf(scan: FileSourceScanExec, columns: IndexedSeq[ScanColumn], conf: SQLConf): ScanSpec =
-    new ScanSpec(
-      ScanSpec.nextId(),
-      scan.requiredSchema,
-      columns,
-      EarlyPredicates.inScan(scan),
-      optionsOf(scan.relation),
-      Settings.get(conf, Settings.LateMaterialization),
-      if (ScanHint.on(scan).contains(ScanHint.Use)) 1.0 else Settings.get(conf, Settings.GiveUp)
-    )
-
-  /** Position of a column among those that are read, and among the partition columns; -1 for none. */
-  private[plan] def position(scan: FileSourceScanExec, column: Attribute): Either[Reason, (Int, Int)] =
-    ordinal(scan, column).map { at =>
-      val data = scan.requiredSchema.length
-      if (at < data) (at, -1) else (-1, at - data)
-    }
-
-  /** Position of a column in the scan's output, which is the required schema and then the partition columns. */
-  private def ordinal(scan: FileSourceScanExec, column: Attribute): Either[Reason, Int] = {
-    val data = scan.requiredSchema.length
-    val at = scan.output.indexWhere(_.exprId == column.exprId)
-    if (at < 0) Left(Reasons.NotInScan(column.name))
-    else if (at >= data + scan.relation.partitionSchema.length) Left(Reasons.FileMetadata(column.name))
-    else if (at < data && ParquetFormats.isInternal(column.name)) Left(Reasons.RowIndex(column.name))
-    else Right(at)
+  /** The filters of a scan, with new ones added; or why they cannot be added. */
+  private def added(
+      before: IndexedSeq[ScanColumn],
+      at: PushDown.Reached,
+      refs: Seq[FilterRef],
+      place: ScanPlace,
+      key: Option[DerivedKey]
+  ): Either[Reason, IndexedSeq[ScanColumn]] = {
+    val scan = plain(at.scan)
+    val wanted = at.columns.zip(refs)
+    val isTopK = refs.head.topK.isDefined
+    if (isTopK && before.exists(_.ref.topK.isDefined)) Left(Reasons.OtherTopK)
+    else
+      Traverse(wanted) { case (column, ref) =>
+        for (found <- position(scan, column); domain <- domainOf(column, key))
+          yield ScanColumn(
+            ref,
+            domain,
+            if (key.exists(_.field.isDefined)) key.get.text else column.name,
+            ordinal = found._1,
+            partitionOrdinal = found._2,
+            place,
+            either = wanted.size > 1,
+            ParquetFormats.stored(scan, column.name),
+            key
+          )
+      }.map(added => if (isTopK && added.size == 1) added.toIndexedSeq ++ before else before ++ added)
   }
 
-  private def wrap(
-      scan: FileSourceScanExec,
-      spec: ScanSpec,
-      keepsPartitions: Boolean = false,
-      values: Seq[Seq[Expression]] = Nil
-  ): SparkPlan = {
-    val relation = scan.relation
-    val format = relation.fileFormat match {
-      case d: DynamicParquetFormat => d.plain
-      case p => p.asInstanceOf[ParquetFileFormat]
+  /** The attribute of a filtered column. */
+  private def columnOf(scan: SparkPlan, c: ScanColumn): Attribute = scan match {
+    case f: FileSourceScanExec if c.isPartitionColumn => f.output(f.requiredSchema.length + c.partitionOrdinal)
+    case other => other.output(c.ordinal)
+  }
+
+  /** Position of a column among those that are read, and among the partition columns; -1 for none. */
+  private[plan] def position(scan: SparkPlan, column: Attribute): Either[Reason, (Int, Int)] = {
+    val at = scan.output.indexWhere(_.exprId == column.exprId)
+    scan match {
+      case _ if at < 0 => Left(Reasons.NotInScan(column.name))
+      case f: FileSourceScanExec =>
+        // The scan's output is the required schema and then the partition columns.
+        val data = f.requiredSchema.length
+        if (at >= data + f.relation.partitionSchema.length) Left(Reasons.FileMetadata(column.name))
+        else if (at >= data) Right((-1, at - data))
+        else if (ParquetFormats.isInternal(column.name)) Left(Reasons.RowIndex(column.name))
+        else Right((at, -1))
+      case _ => Right((at, -1))
     }
-    val marked = relation.copy(
-      fileFormat = new DynamicParquetFormat(spec, format, ParquetFormats.countsRows),
-      options = relation.options + Marker
-    )(relation.sparkSession)
-    Tagged(DynamicFilterScanExec(spec, withRelation(scan, marked), keepsPartitions, values), scan)
+  }
+
+  /** The scan under these filters. */
+  private def withColumns(scan: SparkPlan, columns: IndexedSeq[ScanColumn], conf: SQLConf): SparkPlan = {
+    val spec = scan match {
+      case s: SpecScan => s.spec.withColumns(columns)
+      case other => specOf(other, columns, conf)
+    }
+    val filtered = scan match {
+      case d: DynamicFilterScanExec => d.copy(spec = spec, child = withReader(d.child, spec))
+      case r: RowFilteredScanExec => r.copy(spec = spec, child = withReader(r.child, spec))
+      case c: CachedScanExec => c.copy(spec = spec)
+      case CachedScans(s) => CachedScanExec(spec, s)
+      case RowScans(s) => RowFilteredScanExec(spec, withReader(s, spec))
+      case s => DynamicFilterScanExec(spec, withReader(s, spec))
+    }
+    Tagged(filtered, scan)
+  }
+
+  private def specOf(scan: SparkPlan, columns: IndexedSeq[ScanColumn], conf: SQLConf): ScanSpec = {
+    val parquet = scan match {
+      case RowScans(_) => None
+      case f: FileSourceScanExec => Some(f)
+      case _ => None
+    }
+    new ScanSpec(
+      ScanSpec.nextId(),
+      scan match {
+        case f: FileSourceScanExec => f.requiredSchema
+        case other => other.schema
+      },
+      columns,
+      parquet.toSeq.flatMap(EarlyPredicates.inScan),
+      parquet.fold("")(f => optionsOf(f.relation)),
+      parquet.isDefined && Settings.get(conf, Settings.LateMaterialization),
+      if (ScanHint.on(scan).contains(ScanHint.Use)) 1.0 else Settings.get(conf, Settings.GiveUp)
+    )
+  }
+
+  /** The scan with a format that uses the filters, if we know its own. */
+  private def withReader(scan: SparkPlan, spec: ScanSpec): SparkPlan = scan match {
+    case f: FileSourceScanExec =>
+      RowFilteredScanExec.formatOf(f) match {
+        case p: ParquetFileFormat =>
+          withFormat(f, new DynamicParquetFormat(spec, p, ParquetFormats.countsRows), f.relation.options + Marker)
+        case other if RowScans.isKnown(other) =>
+          withFormat(f, new OtherFileFormat(other, spec), f.relation.options + Marker)
+        case _ => f
+      }
+    case other => other
   }
 
   /** The scan as Spark planned it. */
-  def unfiltered(filtered: DynamicFilterScanExec): SparkPlan = {
-    val scan = filtered.child.asInstanceOf[FileSourceScanExec]
-    withFormat(
-      scan,
-      scan.relation.fileFormat.asInstanceOf[DynamicParquetFormat].plain,
-      scan.relation.options - Marker._1
-    )
+  private[plan] def asPlanned(filtered: SpecScan): SparkPlan = filtered.child match {
+    case f: FileSourceScanExec => withFormat(f, RowFilteredScanExec.formatOf(f), f.relation.options - Marker._1)
+    case other => other
   }
 
-  private[plan] def withFormat(
-      scan: FileSourceScanExec,
-      format: FileFormat,
-      options: Map[String, String]
-  ): SparkPlan = {
-    val relation = scan.relation
-    Tagged(withRelation(scan, relation.copy(fileFormat = format, options = options)(relation.sparkSession)), scan)
-  }
-
-  private def withRelation(scan: FileSourceScanExec, relation: HadoopFsRelation): SparkPlan =
-    WithArguments[SparkPlan](scan) { case _: HadoopFsRelation => relation }
+  private def withFormat(scan: FileSourceScanExec, format: FileFormat, options: Map[String, String]): SparkPlan =
+    WithArguments[SparkPlan](scan) { case relation: HadoopFsRelation =>
+      relation.copy(fileFormat = format, options = options)(relation.sparkSession)
+    }
 
   private val ownOptions = Set(Marker._1, ScanHint.OptionKey)
 

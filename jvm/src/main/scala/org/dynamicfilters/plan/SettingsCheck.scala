@@ -12,16 +12,11 @@ import org.dynamicfilters.settings.Settings
   */
 object SettingsCheck extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    check(plan)
+    plan match {
+      case s: SetCommand => for ((key, value) <- s.kv if value.isDefined) Settings.refusal(key).foreach(throw _)
+      case _ =>
+    }
     plan
-  }
-
-  private def check(plan: LogicalPlan): Unit = plan match {
-    case s: SetCommand =>
-      s.kv.foreach { case (key, value) =>
-        if (value.isDefined) Settings.refusal(key).foreach(throw _)
-      }
-    case _ =>
   }
 }
 

@@ -8,9 +8,7 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, BroadcastQueryStageExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange}
 import org.apache.spark.sql.internal.SQLConf
-import org.dynamicfilters.operators.{
-  BuildKeyTapExec, CachedScanExec, DynamicFilterScanExec, RowFilteredScanExec, SpecScan, TopKTapExec
-}
+import org.dynamicfilters.operators.{BuildKeyTapExec, SpecScan, TopKTapExec}
 
 /** Finds the exchanges of a plan that Spark computes once for several places (exchange reuse). A filter for one place would
   * drop rows that the others need. [[DynamicFilterRule]] makes one for each run, for the planners; [[BuildSides.share]] puts
@@ -145,9 +143,7 @@ private[plan] object SharedExchanges {
   }
 
   /** The plan also without dynamic filters. */
-  private def unfiltered(p: SparkPlan): SparkPlan = asPlanned(p).transformUp {
-    case d: DynamicFilterScanExec => ScanPlanner.unfiltered(d)
-    case r: RowFilteredScanExec => RowScans.asPlanned(r)
-    case c: CachedScanExec => c.child
+  private def unfiltered(p: SparkPlan): SparkPlan = asPlanned(p).transformUp { case s: SpecScan =>
+    ScanPlanner.asPlanned(s)
   }
 }

@@ -25,13 +25,12 @@ final class SubqueryPlanner(conf: SQLConf) {
     val all = Conjuncts(f.condition).flatMap(Compared.of(_, isSide = _.references.nonEmpty, isValue))
     val columns = all.map(_.side.canonicalized).distinct
     val child = columns.map(c => all.filter(_.side.canonicalized == c)).foldLeft(f.child) { (below, ofColumn) =>
-      pushed(below, f.condition, ofColumn) match {
-        case Right(filtered) => filtered
-        case Left(reason) =>
-          val names = ofColumn.head.side.references.map(_.name).toSeq.take(1)
-          DynamicFilterRule.reject(f, Rejected(Producer.subquery, names, reason))
-          below
+      val done = pushed(below, f.condition, ofColumn)
+      done.left.foreach { reason =>
+        val names = ofColumn.head.side.references.map(_.name).toSeq.take(1)
+        DynamicFilterRule.reject(f, Rejected(Producer.subquery, names, reason))
       }
+      done.getOrElse(below)
     }
     if (child eq f.child) f else f.withNewChildren(Seq(child))
   }
@@ -44,16 +43,9 @@ final class SubqueryPlanner(conf: SQLConf) {
       // Random numbers depend on the position of a row, so the scan must not drop rows.
       _ <- Either.cond(condition.deterministic, (), Reasons.RandomCondition)
       _ <- Either.cond(values.forall(isComputable), (), Reasons.SubqueryValue)
-      key <- JoinKeys.column(compared.head.side, "the column")
-      (column, computed) = key
       domain <- KeyDomain.forType(values.head.dataType)
       ref = SubqueryRef(domain, compared.map(_.operator), values)
-      done <- new PushDown(
-        "the column",
-        Seq(condition),
-        PushDown.Reach.withinStage.copy(allowsComputedKey = true),
-        filtered(_, ref, values)
-      )(p, Seq(column), computed)
+      done <- PushDown.fromCondition(p, condition, compared.head.side)(filtered(_, ref, values))
     } yield done
   }
 

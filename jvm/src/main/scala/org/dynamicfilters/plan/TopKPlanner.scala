@@ -14,16 +14,17 @@ import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.operators.{Tagged, TopKTapExec}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.settings.Settings
-import org.dynamicfilters.state.{TopKRef, TopKSpec}
+import org.dynamicfilters.state.{Producer, TopKRef, TopKSpec}
 
 /** Makes TopKs producers: puts a tap below a TopK, and the tap's bound into the scans of the first sort key.
-  * [[DynamicFilterRule]] calls it; planners of other producers that have a bound use [[TopKPlanner.tapped]] and `withTap`.
+  * [[DynamicFilterRule]] calls it; planners of other producers that have a bound use `tapped` and `withTap`.
   */
 object TopKPlanner {
 
   /** The rows that an operator needs of its input: those with the first `limit` keys. [[TopKSpec]] describes the other fields.
     *
     * @param key the first sort key, the only one with a filter
+    * @param tiesFree applies only if the input is in the same order in each attempt
     */
   final case class Wanted(
       key: Expression,
@@ -31,9 +32,12 @@ object TopKPlanner {
       nullsFirst: Boolean,
       limit: Int,
       tiesFree: Boolean,
-      distinct: Boolean,
+      distinct: Boolean = false,
       keepsOrder: Boolean = false
-  )
+  ) {
+    def spec(domain: KeyDomain, inOrder: Boolean): TopKSpec =
+      TopKSpec(domain, limit, ascending, nullsFirst, tiesFree && inOrder, distinct, keepsOrder)
+  }
   object Wanted {
     def apply(first: SortOrder, limit: Int, tiesFree: Boolean, distinct: Boolean): Wanted =
       Wanted(first.child, first.direction == Ascending, first.nullOrdering == NullsFirst, limit, tiesFree, distinct)
@@ -54,52 +58,42 @@ object TopKPlanner {
     for {
       _ <- Either.cond(wanted.limit > 0, (), Reasons.NoLimit)
       _ <- Either.cond(wanted.limit <= max, (), Reasons.LimitAbove(wanted.limit, Settings.TopKMaxLimit.key, max))
-      key <- wanted.key match {
-        case a: AttributeReference => Right(a)
-        case other => Left(Reasons.Computed("the sort key", ExpressionText.withoutValues(other)))
-      }
-      domain <- KeyDomain.forType(key.dataType)
-      inOrder <- isInOrder(input, Seq(key))
-      spec = TopKSpec(
-        domain,
-        wanted.limit,
-        wanted.ascending,
-        wanted.nullsFirst,
-        wanted.tiesFree && inOrder,
-        wanted.distinct,
-        wanted.keepsOrder
-      )
-      done <- withTap(input, Seq(key), Seq(TopKRef(producer, spec)), "the sort key", producer.expressions, conf)
+      done <- withTap(input, Seq(wanted), producer, Producer.topk, conf)
     } yield done
   }
 
-  /** @param refs by column; several filters are joined by OR
-    * @param what role of the columns for the producer, for reasons
-    * @param computed expressions that the producer evaluates for each row
+  /** @param wanted each gets a filter. A row is needed if any of them needs it
+    * @param producer evaluates its expressions for each row
     * @return the input with a tap on it and the filters in its scans, or why there is none
     */
   private[plan] def withTap(
       input: SparkPlan,
-      columns: Seq[Attribute],
-      refs: Seq[TopKRef],
-      what: String,
-      computed: Seq[Expression],
+      wanted: Seq[Wanted],
+      producer: SparkPlan,
+      kind: Producer.Value,
       conf: SQLConf
   ): Either[Reason, SparkPlan] = {
+    val what = if (kind == Producer.topk) "the sort key" else "the aggregated column"
     // Column names in each scan.
     val names = mutable.LinkedHashSet.empty[Seq[String]]
-    def filter(at: PushDown.Reached) = {
-      val done = ScanPlanner.filtered(at, refs, conf)
-      if (done.isRight) names += at.shownNames
-      done
-    }
     for {
-      ordinals <- Traverse(columns) { c =>
-        val at = input.output.indexWhere(_.exprId == c.exprId)
-        Either.cond(at >= 0, at, Reasons.NotBelow("the column", c.name, "input"))
+      keys <- Traverse(wanted)(_.key match {
+        case a: AttributeReference => Right(a)
+        case other => Left(Reasons.Computed(what, ExpressionText.withoutValues(other)))
+      })
+      domains <- Traverse(keys)(k => KeyDomain.forType(k.dataType))
+      inOrder <- isInOrder(input, keys)
+      ordinals <- Traverse(keys) { k =>
+        val at = input.output.indexWhere(_.exprId == k.exprId)
+        Either.cond(at >= 0, at, Reasons.NotBelow("the column", k.name, "input"))
       }
-      reach = PushDown.Reach.withinStage.copy(allowsComputedKey = true)
-      pushed <- new PushDown(what, computed, reach, filter)(input, columns)
+      refs = wanted.indices.map(i => TopKRef(producer, wanted(i).spec(domains(i), inOrder), i, kind))
+      filter = (at: PushDown.Reached) =>
+        ScanPlanner.filtered(at, refs, conf).map { scan =>
+          names += at.shownNames
+          scan
+        }
+      pushed <- new PushDown(what, producer.expressions, PushDown.Reach.withinStage, filter)(input, keys)
     } yield {
       val shown = if (refs.size == 1) names.flatten.toSeq else names.head
       Tagged(TopKTapExec(refs, ordinals, shown, pushed), input)
@@ -111,14 +105,15 @@ object TopKPlanner {
     *
     * @param keys columns of the bounds
     */
-  def isInOrder(input: SparkPlan, keys: Seq[Attribute]): Either[Reason, Boolean] = Repeatable.rows(input) match {
-    case None => Right(true)
-    case Some(_) =>
-      Repeatable.rowsOfCacheInAnyOrder(input) match {
-        case Some(_) if PushDown.isOfGroups(input, keys) => Left(Reasons.OfGroups)
-        case other => other.toLeft(false)
-      }
-  }
+  private def isInOrder(input: SparkPlan, keys: Seq[Attribute]): Either[Reason, Boolean] =
+    Repeatable.rows(input) match {
+      case None => Right(true)
+      case Some(_) =>
+        Repeatable.rowsOfCacheInAnyOrder(input) match {
+          case Some(_) if PushDown.isOfGroups(input, keys) => Left(Reasons.OfGroups)
+          case other => other.toLeft(false)
+        }
+    }
 }
 
 /** Makes `rank() OVER (ORDER BY x) <= k` and `dense_rank()` without a partition key producers: Spark puts a limit by rank below
@@ -133,10 +128,11 @@ object WindowLimitPlanner {
     */
   def plan(w: WindowGroupLimitExec, conf: SQLConf): Option[Either[Reason, SparkPlan]] = {
     // The tap goes below the sort, which reads all rows before it returns the first.
-    val (input, sorted) = w.child match {
-      case s: SortExec => (s.child, (tapped: SparkPlan) => s.withNewChildren(Seq(tapped)))
-      case other => (other, (tapped: SparkPlan) => tapped)
+    val input = w.child match {
+      case s: SortExec => s.child
+      case other => other
     }
+    def sorted(tapped: SparkPlan) = if (input eq w.child) tapped else w.child.withNewChildren(Seq(tapped))
     input match {
       case _: TopKTapExec | _: WindowGroupLimitExec | _: Exchange | _: ExchangeQueryStageExec | _: AQEShuffleReadExec =>
         None

@@ -29,32 +29,20 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
     case s: SpecScan => byPartition(s, partitionFilters(s.child))
     case s @ (_: FileSourceScanExec | _: BatchScanExec) => byPartition(s, partitionFilters(s))
     case f: FilterExec =>
-      val below = visit(f.child)
-      // Random numbers depend on the position of a row, so the scan must not drop rows.
-      val random = Option.when(!f.condition.deterministic)(Reasons.RandomCondition)
-      userFilters(f.condition).foldLeft(below) { case (child, u) =>
-        random.toLeft(()).flatMap(_ => pushed(child, f.condition, u)) match {
-          case Right(filtered) => filtered
-          case Left(reason) =>
-            u.child.references.headOption.foreach(note(f, u, _, reason))
-            child
-        }
+      userFilters(f.condition).foldLeft(visit(f.child)) { (child, u) =>
+        val pushed = for {
+          // Random numbers depend on the position of a row, so the scan must not drop rows.
+          _ <- Either.cond(f.condition.deterministic, (), Reasons.RandomCondition)
+          done <- PushDown.fromCondition(child, f.condition, u.child)(filtered(_, u))
+        } yield done
+        pushed.left.foreach(reason => u.child.references.headOption.foreach(note(f, u, _, reason)))
+        pushed.getOrElse(child)
       } match {
         case same if same eq f.child => f
         case changed => f.withNewChildren(Seq(changed))
       }
     case other => other.mapChildren(visit)
   }
-
-  private def pushed(
-      p: SparkPlan,
-      condition: Expression,
-      u: DynamicFilterPredicate
-  ): Either[Reason, SparkPlan] =
-    JoinKeys.column(u.child, "the column").flatMap { case (column, computed) =>
-      val reach = PushDown.Reach.withinStage.copy(allowsComputedKey = true)
-      new PushDown("the column", Seq(condition), reach, filtered(_, u))(p, Seq(column), computed)
-    }
 
   private def filtered(at: PushDown.Reached, u: DynamicFilterPredicate): Either[Reason, SparkPlan] =
     ScanPlanner.filtered(at, Seq(UserRef(u.generation, u.follows && mayFollow)), conf)
@@ -66,12 +54,9 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
         case column: Attribute =>
           // By name, because sources of DataSource V2 have other attribute ids.
           val own = scan.output.find(_.name == column.name).getOrElse(column)
-          filtered(PushDown.Reached(s, Seq(own), crossed = false, computed = None), u) match {
-            case Right(done) => done
-            case Left(reason) =>
-              note(scan, u, column, reason)
-              s
-          }
+          val done = filtered(PushDown.Reached(s, Seq(own), crossed = false, computed = None), u)
+          done.left.foreach(note(scan, u, column, _))
+          done.getOrElse(s)
         case _ => s
       }
     }

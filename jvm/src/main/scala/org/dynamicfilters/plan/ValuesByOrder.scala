@@ -18,13 +18,9 @@ import org.apache.spark.sql.types._
   */
 private[plan] object ValuesByOrder {
 
-  /** Whether an aggregate has such values. */
-  def in(a: BaseAggregateExec): Boolean =
-    a.aggregateExpressions.exists(isByOrder) || a.groupingExpressions.exists(isOfCollation)
-
   /** Whether any aggregate of a plan has such values. */
   def anywhere(plan: SparkPlan): Boolean = plan.exists {
-    case a: BaseAggregateExec => in(a)
+    case a: BaseAggregateExec => a.aggregateExpressions.exists(isByOrder) || a.groupingExpressions.exists(isOfCollation)
     case Hidden(below) => anywhere(below)
     case _ => false
   }

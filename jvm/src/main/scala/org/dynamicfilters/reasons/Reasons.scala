@@ -189,7 +189,6 @@ object Reasons {
   def Failed(error: Throwable, step: String) = Reason("failure.error", s"${error.getClass.getSimpleName} while $step", report)
   def Unreadable(problem: String) = Reason("failure.unreadable", s"the keys of a partition cannot be read: $problem", report)
   def NotBelow(column: String, name: String, operator: String) = Reason("failure.column", s"$column $name is not in the $operator below", report)
-  def NoFileScan(name: String) = Reason("failure.scan", s"the operator $name is no file scan", report)
   private val ownOperator = "correct your own operator: see extending.md"
   val ColumnAndKey = Reason("failure.key", "the operator's column and key do not come from two of its children", ownOperator)
   val ColumnOfNone = Reason("failure.child", "the column comes from none of the operator's children", ownOperator)

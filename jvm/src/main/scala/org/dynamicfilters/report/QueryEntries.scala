@@ -1,6 +1,5 @@
 package org.dynamicfilters.report
 
-import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 
 /** Turns reports into entries. The only place that says what a scan's counters mean for the summary and the UI. */
@@ -34,15 +33,14 @@ object QueryEntries {
 
   private def columns(names: Seq[String]): Seq[String] = names.take(MostColumns).map(bounded(_, 80))
 
-  private def filter(report: QueryReport, f: FilterView): FilterEntry = {
-    val shown = report.showValues.contains(true) || !f.filter.hasValues
+  private def filter(report: QueryReport, f: FilterView): FilterEntry =
     FilterEntry(
       f.filterId.toString,
       f.producer.toString,
       columns(f.columns),
       f.state.toString,
       f.filter.form,
-      if (shown) bounded(f.filter.expression) else ValueFilter.Hidden,
+      bounded(f.filter.shown(report.showValues.contains(true))),
       f.generation,
       f.bytes,
       bounded(f.reason.fold("")(_.text)),
@@ -51,7 +49,6 @@ object QueryEntries {
       f.times.used,
       f.waitMillis
     )
-  }
 
   private def scan(report: QueryReport, s: ScanRun): ScanEntry = {
     import ScanCounter._

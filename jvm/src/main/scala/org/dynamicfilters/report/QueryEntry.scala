@@ -50,7 +50,7 @@ object QueryEntry {
 
 /** @param id as in plans, without `DynamicFilter#`
   * @param expression the condition, or that it is hidden
-  * @param reason "" where there is nothing to explain
+  * @param reason "" if there is nothing to explain
   * @param waited milliseconds that a scan was held back for it
   */
 final case class FilterEntry(

@@ -15,7 +15,8 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{
-  FilterRef, FilterTimes, JoinPhase, JoinState, PlanRun, Producer, TaskFilters, TopKAccumulator, UserState
+  FilterRef, FilterTimes, JoinPhase, JoinState, PlanRun, Producer, SubqueryState, TaskFilters, TopKAccumulator,
+  UserState
 }
 
 /** State of a filter as `dynamic_filters()` shows it. */
@@ -28,7 +29,7 @@ object FilterState extends Enumeration {
   * @param reason None if there is nothing to explain
   * @param bytes of the encoded filter
   * @param waitMillis how long scans were held back for it
-  * @param readyMillis from the start of the producer to the complete filter, None where that means nothing
+  * @param readyMillis from the start of the producer to the complete filter; None if there is no such time
   * @param times by the clock
   */
 final case class FilterView(
@@ -57,18 +58,19 @@ final case class FilterView(
   * @param expression the condition as in a SQL text
   * @param hasValues whether the text contains values of the data
   */
-final case class FilterText(form: String, expression: String, hasValues: Boolean)
+final case class FilterText(form: String, expression: String, hasValues: Boolean) {
+
+  /** The condition, or that it is hidden. */
+  def shown(showValues: Boolean): String = if (showValues || !hasValues) expression else ValueFilter.Hidden
+}
 
 object FilterText {
-  val All: FilterText = FilterText(ValueFilter.All.form, "true", hasValues = false)
+  val All: FilterText = forFilter(ValueFilter.All, Nil)
 
   /** @param columns names of the filtered columns; a union has one for each of its branches
     */
-  def forFilter(filter: ValueFilter, columns: Seq[String]): FilterText = filter match {
-    case ValueFilter.All => All
-    case ValueFilter.Nothing => FilterText(filter.form, "false", hasValues = false)
-    case _ => FilterText(filter.form, filter.expression(columns.headOption.getOrElse("")), hasValues = true)
-  }
+  def forFilter(filter: ValueFilter, columns: Seq[String]): FilterText =
+    FilterText(filter.form, filter.expression(columns.headOption.getOrElse("")), filter.hasValues)
 }
 
 /** A filter as reports keep it. */
@@ -342,6 +344,18 @@ final case class UserRun(state: UserState) extends FilterRecord {
       readyMillis = Some(0),
       times = FilterTimes(state.sinceMillis, state.sinceMillis, state.sinceMillis)
     )
+  }
+}
+
+/** A subquery's filter. All executions of a plan share its state. */
+final case class SubqueryRun(state: SubqueryState) extends FilterRecord {
+  override def view(executionId: Long, running: Boolean): FilterView = {
+    val planned = FilterView(state.filterId, Producer.subquery, state.columnNames, times = state.filterTimes)
+    state.outcome match {
+      case None => planned.copy(reason = Option.when(!running)(Reasons.NotRead))
+      case Some(Left(reason)) => planned.disabled(reason)
+      case Some(Right(f)) => planned.complete(f, FilterCodec.sizeOf(f))
+    }
   }
 }
 

@@ -157,16 +157,17 @@ object Settings {
   private val LooksLikeOurs = "(?i)spark\\.dynamic[._-]?filters?(\\..*)?".r
   private def nameOf(key: String): String = key.replaceFirst("(?i)^spark\\.dynamic[._-]?filters?(\\.|$)", "")
 
+  private def names: Seq[String] = all.map(_.key.stripPrefix(Prefix))
+
   /** The first setting of the key's group. */
   private def inGroup(key: String): Option[String] = {
     val name = nameOf(key)
-    all.map(_.key.stripPrefix(Prefix)).find(n => name.isEmpty || n.startsWith(name + "."))
+    names.find(n => name.isEmpty || n.startsWith(name + "."))
   }
 
   /** The setting that the user probably meant. */
   private def similar(key: String): Option[String] = {
     def plain(name: String) = name.toLowerCase(java.util.Locale.ROOT).replaceAll("[^a-z0-9]", "")
-    val names = all.map(_.key.stripPrefix(Prefix))
     val name = nameOf(key)
     val wanted = plain(name)
     def distance(name: String) =

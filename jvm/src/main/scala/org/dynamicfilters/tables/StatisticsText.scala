@@ -39,15 +39,11 @@ final class StatisticsText private (domain: KeyDomain) {
       isWhole: Boolean = true
   ): ColumnBounds =
     if (nulls.isDefined && nulls == rows) ColumnBounds.onlyNulls
-    else if (beforeGregorian(min, max) || (!isWhole && mayLackBounds))
-      ColumnBounds(null, null, mayHaveNulls = !nulls.contains(0L), mayHaveValues = true)
-    else
-      ColumnBounds(
-        min.flatMap(least).orNull,
-        max.flatMap(greatest).orNull,
-        mayHaveNulls = !nulls.contains(0L),
-        mayHaveValues = true
-      )
+    else {
+      val isKnown = !beforeGregorian(min, max) && (isWhole || !mayLackBounds)
+      def end(of: String => Option[AnyRef], text: Option[String]) = text.filter(_ => isKnown).flatMap(of).orNull
+      ColumnBounds(end(least, min), end(greatest, max), mayHaveNulls = !nulls.contains(0L), mayHaveValues = true)
+    }
 
   private def least(text: String): Option[AnyRef] = value(text).map {
     case micros: Long if isTimestamp => key(math.subtractExact(micros, lost(micros)))

@@ -7,7 +7,9 @@ import org.dynamicfilters.report.{LevelEntry, QueryEntry}
 
 /** The queries with dynamic filters, newest first. */
 private[ui] final class QueryListPage(queries: QueryStore) {
-  import QueryListPage._
+
+  /** Queries on a page. */
+  private val PageSize = 100
 
   def content(request: Request): Seq[Node] = {
     val size = queries.size
@@ -47,10 +49,4 @@ private[ui] final class QueryListPage(queries: QueryStore) {
       ("Plan", q => link(QueryPage.sqlPath(q.executionId), "SQL"))
     )
   }
-}
-
-private[ui] object QueryListPage {
-
-  /** Queries on a page. */
-  val PageSize = 100
 }

@@ -69,7 +69,5 @@ object DynamicFilterFunctions {
 
   /** An integer filter fits an integer column of any width: a number is the same value in each. */
   private def fits(filter: DataType, column: DataType): Boolean =
-    (filter == column && KeyDomain.forType(column).isRight) || (KeyDomain.isInteger(filter) && KeyDomain.isInteger(
-      column
-    ))
+    (filter == column && KeyDomain.forType(column).isRight) || Seq(filter, column).forall(KeyDomain.isInteger)
 }

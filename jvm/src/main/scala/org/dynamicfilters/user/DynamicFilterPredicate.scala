@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodeGenerator, Codegen
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types.{BooleanType, DataType, DoubleType, FloatType}
-import org.dynamicfilters.filter.{KeyDomain, ValuePredicate}
+import org.dynamicfilters.filter.{KeyDomain, LongDomain, ObjectDomain}
 
 /** `dynamic_filter('name', column)` and `dynamic_filter_prune('name', column)`: whether a value passes a user's filter.
   *
@@ -41,13 +41,12 @@ case class DynamicFilterPredicate(
   def generation: Generation =
     pin.getOrElse(throw new IllegalStateException(s"$sql is evaluated outside of a query"))
 
-  @transient private lazy val domain: KeyDomain = KeyDomain.known(child.dataType)
-  @transient private lazy val test: ValuePredicate = generation.predicateFor(domain)
+  @transient private lazy val test = new ObjectPasses(generation, child.dataType)
   @transient private lazy val nulls: Boolean = generation.filter.passes(null)
 
   override def eval(input: InternalRow): Any = {
     val value = child.eval(input)
-    if (value == null) nulls else test.testObject(value.asInstanceOf[AnyRef])
+    if (value == null) nulls else test.test(value.asInstanceOf[AnyRef])
   }
 
   override def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
@@ -88,14 +87,25 @@ object DynamicFilterPredicate {
         .distinctBy(u => (u.sessionId, u.name))
 }
 
-/** A generation in the form that generated code calls. Serialized with the code's references. */
-private sealed abstract class SerializedPredicate(generation: Generation, dataType: DataType) extends Serializable {
-  @transient protected lazy val rows: ValuePredicate =
-    generation.predicateFor(KeyDomain.known(dataType))
+/** Tests a boolean (0, 1), integer, date, timestamp, time or interval. Generated code calls it, and holds it as a reference that is
+  * serialized.
+  */
+private final class LongPasses(g: Generation, t: DataType) extends LongPredicate with Serializable {
+  @transient private lazy val passes = g.filterFor(KeyDomain.known(t)).longTest
+  override def test(value: Long): Boolean = passes.test(value)
 }
-private final class LongPasses(g: Generation, t: DataType) extends SerializedPredicate(g, t) with LongPredicate {
-  override def test(value: Long): Boolean = rows.testLong(value)
-}
-private final class ObjectPasses(g: Generation, t: DataType) extends SerializedPredicate(g, t) with JPredicate[AnyRef] {
-  override def test(value: AnyRef): Boolean = rows.testObject(value)
+
+/** The same for a value of any type that is not null. */
+private final class ObjectPasses(g: Generation, t: DataType) extends JPredicate[AnyRef] with Serializable {
+  @transient private lazy val passes: JPredicate[AnyRef] = {
+    val domain = KeyDomain.known(t)
+    val filter = g.filterFor(domain)
+    domain match {
+      case d: LongDomain =>
+        val longs = filter.longTest
+        value => longs.test(d.fromInternal(value).asInstanceOf[java.lang.Long])
+      case _: ObjectDomain => filter.passesObject(_)
+    }
+  }
+  override def test(value: AnyRef): Boolean = passes.test(value)
 }

@@ -32,7 +32,8 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     case UserForm.FormCase.EVERYTHING => ValueFilter.All
     case UserForm.FormCase.NOTHING => ValueFilter.Nothing
     case UserForm.FormCase.BETWEEN => between(form.getBetween)
-    case UserForm.FormCase.VALUES => values(form.getValues)
+    case UserForm.FormCase.VALUES =>
+      UserForms.values(domain, keys(form.getValues), form.getValues.getNulls, mostValues)
     case UserForm.FormCase.BITMAP =>
       UserForms.bitmap(domain, form.getBitmap.getData.toByteArray, form.getBitmap.getBits) match {
         case Right(f) => f
@@ -74,8 +75,6 @@ final class FormReader(name: String, domain: KeyDomain, mostValues: Int, bloomFp
     val upper = Option.when(b.hasUpper)(End(key(b.getUpper), inclusive = true))
     ValueFilter.range(domain, lower, upper, nulls = false)
   }
-
-  private def values(v: UserValues): ValueFilter = UserForms.values(domain, keys(v), v.getNulls, mostValues)
 
   private def keys(v: UserValues): Iterator[AnyRef] =
     v.getIntegersList.asScala.iterator.map(integer(_)) ++ v.getOthersList.asScala.iterator.map(key)

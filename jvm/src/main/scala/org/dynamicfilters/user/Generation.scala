@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.types.DataType
-import org.dynamicfilters.filter.{FilterCodec, KeyDomain, SoftCached, ValueFilter, ValuePredicate}
+import org.dynamicfilters.filter.{FilterCodec, KeyDomain, SoftCached, ValueFilter}
 
 /** One generation of a user filter: its content between two updates. Immutable. Two generations are equal if the filter's id
   * and the number are.
@@ -32,9 +32,6 @@ final class Generation private (
 
   /** The condition on values of another type. */
   def filterFor(d: KeyDomain): ValueFilter = content().filterFor(d)
-
-  /** A test of single values of another type. */
-  def predicateFor(d: KeyDomain): ValuePredicate = content().predicateFor(d)
 
   /** Size of the encoded filter. On the driver. */
   lazy val sizeBytes: Long = FilterCodec.sizeOf(filter)
@@ -75,13 +72,8 @@ object Generation {
   /** A filter with its conversions to other types, each made once. */
   private[user] final class Content(val filter: ValueFilter) {
     private val converted = new ConcurrentHashMap[KeyDomain, ValueFilter]()
-    private val tests = new ConcurrentHashMap[KeyDomain, ValuePredicate]()
 
     def filterFor(d: KeyDomain): ValueFilter = converted.computeIfAbsent(d, filter.convert(_))
-    def predicateFor(d: KeyDomain): ValuePredicate = {
-      val known = tests.get(d)
-      if (known != null) known else tests.computeIfAbsent(d, x => new ValuePredicate(x, filterFor(x)))
-    }
   }
 
   /** The generations made by the driver in this process. A weak reference: a query or the filter holds the generation. */
