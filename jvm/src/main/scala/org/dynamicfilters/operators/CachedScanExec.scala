@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.adaptive.TableCacheQueryStageExec
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan._
+import org.dynamicfilters.scan.sources.CachedBatches
 
 /** A scan of cached data under dynamic filters. Skips batches by their statistics, and drops single rows below an exchange.
   *

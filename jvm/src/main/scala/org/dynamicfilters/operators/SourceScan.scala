@@ -14,6 +14,9 @@ import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.types.StructField
 import org.dynamicfilters.filter.{PluginFailure, ValueFilter}
 import org.dynamicfilters.scan._
+import org.dynamicfilters.scan.sources.{
+  ChosenFilteredScan, ChosenScan, PartsReaderFactory, SourceChooser, SourceSplit, SplitBounds, V2Predicates
+}
 
 /** A DataSource V2 scan in one run of a plan. On the driver. The source gets the complete filters before it plans its splits, as in
   * Spark's dynamic partition pruning. Splits that cannot match are then left out.

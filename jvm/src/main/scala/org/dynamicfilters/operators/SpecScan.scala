@@ -13,6 +13,7 @@ import org.dynamicfilters.filter.{PluginFailure, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.report.{QueryReports, SubqueryRun, UserRun}
 import org.dynamicfilters.scan._
+import org.dynamicfilters.scan.statistics.FileStatistics
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{JoinRef, NamedFilter, TaskFilters, TestHooks, UserRef, UserState}
 

@@ -37,7 +37,7 @@ object CachedScans {
     } yield ()
 
   /** Whether the serializer is one of Spark's. A third-party subclass may keep other statistics than
-    * [[org.dynamicfilters.scan.CachedBatches]] reads, or in another order.
+    * [[org.dynamicfilters.scan.sources.CachedBatches]] reads, or in another order.
     */
   private def isSparks(s: CachedBatchSerializer): Boolean =
     s.isInstanceOf[SimpleMetricsCachedBatchSerializer] &&

@@ -4,7 +4,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.dynamicfilters.api.FilterConsumer
 import org.dynamicfilters.operators.{ConsumerScanExec, Tagged}
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.scan.ApiFilter
+import org.dynamicfilters.scan.sources.ApiFilter
 
 /** Puts filters into custom scans. [[ScanPlanner]] uses it. */
 private[plan] object ConsumerScans {

@@ -16,7 +16,6 @@ import org.apache.spark.sql.execution.python.EvalPythonExec
 import org.apache.spark.sql.execution.window.{WindowExecBase, WindowGroupLimitExec}
 import org.dynamicfilters.operators.{BuildKeyTapExec, TopKTapExec}
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.scan.NeverFails
 
 /** Decides whether excluded rows that a scan returns nevertheless can make the query fail. [[PushDown]] asks it at joins,
   * aggregates and windows.

@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.types.StructField
 import org.dynamicfilters.operators.{RowFilteredScanExec, SourceScan}
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.scan.{OrcPredicates, SplitBounds}
+import org.dynamicfilters.scan.sources.{OrcPredicates, SplitBounds}
 import org.dynamicfilters.state.Producer
 import org.dynamicfilters.tables.FormatName
 

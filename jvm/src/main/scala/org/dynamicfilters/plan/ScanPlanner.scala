@@ -8,6 +8,8 @@ import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
+import org.dynamicfilters.scan.parquet.{CorruptFiles, DynamicParquetFormat}
+import org.dynamicfilters.scan.sources.{ApiFilter, OtherFileFormat}
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.{

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FilePartition, FileScanRDD}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
+import org.dynamicfilters.scan.statistics.SplitFacts
 
 /** Base of RDDs that create a scan's per-task object before the scan's own RDD starts. */
 abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T]) extends RDD[T](prev) {

@@ -2,10 +2,14 @@ package org.dynamicfilters.scan
 
 import scala.collection.mutable
 
+import org.apache.spark.sql.catalyst.expressions.XXH64
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.ColumnBounds
 import org.dynamicfilters.reasons.{Reason, Reasons}
+import org.dynamicfilters.scan.statistics.{
+  CountedSplit, LearnedRowGroup, LearnedSplit, SplitFacts, UnopenedFiles, UnopenedSplit
+}
 
 /** The counters of a scan, in the order of the report's array. */
 object ScanCounter extends Enumeration {
@@ -234,4 +238,9 @@ object ReportRoom {
     case b: Array[Byte] => b.length.toLong
     case _ => 0L
   }
+}
+
+/** A 64-bit hash of a path, to count distinct files without sending their names. */
+private[scan] object PathHash {
+  def apply(path: String): Long = XXH64.hashUTF8String(UTF8String.fromString(path), 42)
 }

@@ -2,6 +2,7 @@ package org.dynamicfilters.scan
 
 import scala.collection.mutable
 
+import org.dynamicfilters.scan.statistics.LearnedSplit
 import org.dynamicfilters.state.ExecutionAccumulator
 
 /** Carries [[ScanReport]]s to the driver.

@@ -4,6 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
 import org.dynamicfilters.filter.ColumnBounds
+import org.dynamicfilters.scan.statistics.{FileIdentity, FileStatistics, SplitFacts}
 import org.dynamicfilters.state.TopKSpec
 
 /** Chooses the splits of a file scan and their order. Called by `DynamicFilterScanExec` on the driver before the scan

@@ -4,6 +4,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.filter.{ColumnBounds, PluginFailure}
 import org.dynamicfilters.reasons.Reasons
+import org.dynamicfilters.scan.statistics.SplitFacts
 
 /** One split of a file in a task's scan. Made when the task starts with it. */
 private[scan] final class SplitRead(val task: TaskScan, val file: PartitionedFile) extends Logging {

@@ -6,6 +6,7 @@ import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.exchange.ExecutorExchange
 import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.scan.statistics.{FileChecks, KnownFiles}
 import org.dynamicfilters.state._
 
 /** One filtered scan in one task: the current filters, the counters, and the statistics of files.

@@ -3,7 +3,6 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SparkPlan}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.dynamicfilters.scan.NeverFails
 import org.scalatest.funsuite.AnyFunSuite
 
 class NeverFailsSuite extends AnyFunSuite with SparkTests {

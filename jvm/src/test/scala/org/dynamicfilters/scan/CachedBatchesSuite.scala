@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, ValueFilter}
+import org.dynamicfilters.scan.sources.CachedBatches
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What is made of the statistics that Spark keeps with cached batches: lower, upper, nulls, rows, bytes of each column. */

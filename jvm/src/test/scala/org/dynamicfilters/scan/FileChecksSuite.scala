@@ -9,6 +9,7 @@ import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.scalatest.funsuite.AnyFunSuite
+import org.dynamicfilters.scan.statistics.FileChecks
 
 class FileChecksSuite extends AnyFunSuite {
   private val conf = new Configuration()

@@ -3,6 +3,7 @@ package org.dynamicfilters.scan
 import org.apache.spark.sql.types.{ArrayType, IntegerType, StringType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
+import org.dynamicfilters.scan.statistics.{ChunkSizes, FileIdentity, FileStatistics, LearnedRowGroup, LearnedSplit}
 import org.dynamicfilters.state.TopKSpec
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -3,6 +3,7 @@ package org.dynamicfilters.scan
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{KeyDomain, LongDomain}
+import org.dynamicfilters.scan.parquet.KeyWindows
 import org.dynamicfilters.state.TopKSpec
 import org.scalatest.funsuite.AnyFunSuite
 

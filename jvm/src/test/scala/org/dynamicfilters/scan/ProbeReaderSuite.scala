@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.plan.SparkTests
+import org.dynamicfilters.scan.parquet.ProbeReader
 import org.scalatest.funsuite.AnyFunSuite
 
 /** The first pass reads the file that the main reader has open. */

@@ -4,6 +4,7 @@ import scala.collection.immutable.BitSet
 
 import org.apache.spark.sql.types.DataType
 import org.dynamicfilters.filter.{Values, Vectors}
+import org.dynamicfilters.scan.parquet.{FirstRows, ParquetRowRanges, RowNumbering}
 import org.dynamicfilters.state.TopKSpec
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite

@@ -5,6 +5,7 @@ import org.apache.spark.sql.execution.LocalTableScanExec
 import org.apache.spark.sql.sources._
 import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, UserForms, ValueFilter}
+import org.dynamicfilters.scan.sources.{OrcPredicates, SourceChooser, SourcePart}
 import org.dynamicfilters.state.{TopKRef, TopKSpec}
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -7,6 +7,7 @@ import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
 import org.apache.spark.sql.types.{IntegerType, StructType}
 import org.dynamicfilters.filter.{ColumnBounds, End, KeyDomain, KeyLimits, ValueFilter}
+import org.dynamicfilters.scan.statistics.{FileIdentity, FileStatistics, LearnedRowGroup, LearnedSplit}
 import org.dynamicfilters.state.{JoinRef, NoTables}
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -4,6 +4,7 @@ import org.apache.spark.sql.connector.read.Scan
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{End, KeyDomain, UserForms, ValueFilter}
+import org.dynamicfilters.scan.sources.{SplitBounds, V2Predicates}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What sources are told: never less than what Spark's order of values lets pass. */

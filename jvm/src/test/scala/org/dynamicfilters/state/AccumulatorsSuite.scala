@@ -3,8 +3,8 @@ package org.dynamicfilters.state
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
 
 import org.apache.spark.util.AccumulatorV2
-import org.dynamicfilters.scan.{ScanAccumulator, ScanCounter, ScanReport}
 import org.scalatest.funsuite.AnyFunSuite
+import org.dynamicfilters.scan.{ScanAccumulator, ScanCounter, ScanReport}
 
 class AccumulatorsSuite extends AnyFunSuite {
   private val unsafe = {

@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.parquet
 
 import java.io.Closeable
 
@@ -8,6 +8,8 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Is
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
+import org.dynamicfilters.scan._
+import org.dynamicfilters.scan.statistics.StatisticsLearner
 import org.dynamicfilters.state.{StepTracker, TopKSpec}
 
 /** Late materialization: reads few columns of a row group first, to find the rows to read in full. Used by

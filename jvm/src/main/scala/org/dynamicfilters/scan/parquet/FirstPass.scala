@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.parquet
 
 import java.io.Closeable
 
@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 import org.dynamicfilters.filter.ValueFilter
+import org.dynamicfilters.scan.{RowFilters, RowRanges, RowSelector}
 
 /** Reads a few columns of row groups and finds the rows that have to be read in full. Used by [[LateMaterialization]].
   *

@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.parquet
 
 import java.io.{Closeable, InterruptedIOException}
 import java.nio.channels.ClosedByInterruptException
@@ -14,6 +14,8 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{ColumnBounds, PluginFailure, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
+import org.dynamicfilters.scan._
+import org.dynamicfilters.scan.statistics.StatisticsLearner
 import org.dynamicfilters.state.StepTracker
 
 /** Decides which rows of a split are read, row group by row group, with the newest filters. Used by

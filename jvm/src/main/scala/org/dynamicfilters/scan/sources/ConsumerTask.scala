@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.sources
 
 import scala.reflect.ClassTag
 
@@ -6,6 +6,7 @@ import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.dynamicfilters.exchange.ExecutorExchange
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
+import org.dynamicfilters.scan.{AnnouncingRDD, ScanFilters, SentFilters}
 import org.dynamicfilters.state.{RunningTasks, ScanInTask}
 
 /** The filters of custom scans in one task.

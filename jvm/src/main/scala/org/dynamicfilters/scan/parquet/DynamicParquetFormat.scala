@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.parquet
 
 import java.io.Closeable
 
@@ -6,16 +6,17 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
-import org.apache.spark.sql.catalyst.expressions.{AttributeReference, XXH64}
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.dynamicfilters.{ParquetReaderAccess, ReaderConfAccess}
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.reasons.{Reason, Reasons}
+import org.dynamicfilters.scan._
+import org.dynamicfilters.scan.sources.WrappedFormat
 
 /** Wraps a Parquet format, Spark's or a table format's own, with a reader that uses dynamic filters.
   *
@@ -186,11 +187,6 @@ private[scan] object Closing {
     case c: AutoCloseable => c.close()
     case _ =>
   }
-}
-
-/** A 64-bit hash of a path, to count distinct files without sending their names. */
-private[scan] object PathHash {
-  def apply(path: String): Long = XXH64.hashUTF8String(UTF8String.fromString(path), 42)
 }
 
 /** Wraps Spark's iterator over a split, and gives its reader the row groups chosen by [[DynamicRowGroups]].

@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.statistics
 
 import java.security.PrivilegedExceptionAction
 import java.util.concurrent.{CompletableFuture, ExecutionException, TimeUnit, TimeoutException}
@@ -16,6 +16,8 @@ import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.exchange.Worker
 import org.dynamicfilters.filter.PluginFailure
+import org.dynamicfilters.scan.parquet.{Closing, DynamicParquetFormat, FileColumn}
+import org.dynamicfilters.scan.{ScanColumn, ScanSpec}
 import org.dynamicfilters.state.{Producer, StepTracker}
 
 /** Reads footers on the driver before a scan under a TopK, min or max, so that its first execution reads the best files

@@ -1,8 +1,9 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.parquet
 
 import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.dynamicfilters.filter.ColumnBounds
 import org.dynamicfilters.reasons.Reasons
+import org.dynamicfilters.scan.{RowRanges, ScanCounter, TaskScan}
 import org.dynamicfilters.state.StepTracker
 
 /** A row group of a split.

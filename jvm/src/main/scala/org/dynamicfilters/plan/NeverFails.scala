@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._

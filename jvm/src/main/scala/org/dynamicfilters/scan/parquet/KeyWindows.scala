@@ -1,7 +1,8 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.parquet
 
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.LongDomain
+import org.dynamicfilters.scan.RowRanges
 import org.dynamicfilters.state.TopKSpec
 
 /** The best key in each window of consecutive rows of a row group, collected while the key column is read. Used by

@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.sources
 
 import java.lang.reflect.Method
 import java.nio.{ByteBuffer, ByteOrder}
@@ -13,6 +13,7 @@ import org.apache.spark.sql.connector.read.{InputPartition, Scan}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, PluginFailure}
+import org.dynamicfilters.scan.{PathHash, ScanSpec}
 
 /** The files of an Iceberg scan with their bounds from the table's manifests. Uses Iceberg's classes by reflection,
   * because they may be missing.

@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.statistics
 
 import scala.collection.mutable
 
@@ -6,6 +6,7 @@ import org.apache.hadoop.fs.FileStatus
 import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
+import org.dynamicfilters.scan.ReportRoom
 
 /** Distinguishes a file from one written later to the same path.
   *

@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types._
@@ -8,7 +8,7 @@ import org.apache.spark.sql.types._
   *
   * @param notZero canonicalized expressions that are NULL or not zero, so that a division by them cannot fail
   */
-private[scan] final class Guards private (notZero: Set[Expression]) {
+private[plan] final class Guards private (notZero: Set[Expression]) {
 
   /** In the branch for a true condition. */
   def where(condition: Expression): Guards = new Guards(notZero ++ Guards.notZero(condition, isTrue = true))
@@ -26,7 +26,7 @@ private[scan] final class Guards private (notZero: Set[Expression]) {
   }
 }
 
-private[scan] object Guards {
+private[plan] object Guards {
   def apply(notZero: Seq[Expression]): Guards = new Guards(notZero.map(_.canonicalized).toSet)
 
   /** The expressions that are NULL or not zero if a condition is true, or else if it is false or NULL: those that are

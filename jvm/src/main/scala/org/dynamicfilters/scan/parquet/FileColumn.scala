@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.parquet
 
 import scala.jdk.CollectionConverters._
 
@@ -15,6 +15,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.scan.Pruner.PageBounds
+import org.dynamicfilters.scan.ScanColumn
+import org.dynamicfilters.scan.sources.NaN
 
 /** Reads one filtered column's statistics from a file: footer, page index, dictionary and bloom filter. Used by
   * [[DynamicRowGroups]], and by [[FooterReads]] on the driver.

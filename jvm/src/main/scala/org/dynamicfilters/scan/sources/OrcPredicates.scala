@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.sources
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.execution.datasources.FileFormat
@@ -8,6 +8,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructField
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
+import org.dynamicfilters.scan.{ScanColumn, ScanSpec}
 import org.dynamicfilters.state.{JoinRef, SubqueryRef, UserRef}
 
 /** Converts filters to predicates for Spark's ORC reader, which skips stripes and row groups by its own statistics.

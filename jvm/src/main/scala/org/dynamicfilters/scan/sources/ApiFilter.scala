@@ -1,8 +1,9 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.sources
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.dynamicfilters.api.{ColumnFilter, DynamicFilter}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
+import org.dynamicfilters.scan.{FilteredColumn, ScanPlace}
 import org.dynamicfilters.state.{FilterRef, JoinRef}
 
 /** The filter that a custom scan gets through `org.dynamicfilters.api`. */

@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.sources
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
@@ -12,6 +12,8 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.dynamicfilters.reasons.Reasons
+import org.dynamicfilters.scan.parquet.CorruptFiles
+import org.dynamicfilters.scan.{PathHash, ScanSpec, SplitRead, TaskScan}
 
 /** A format that reads files in its own way, and leaves everything else to another format. */
 trait WrappedFormat extends FileFormat {

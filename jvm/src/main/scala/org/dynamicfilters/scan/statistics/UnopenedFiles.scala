@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.statistics
 
 import java.util.concurrent.TimeUnit
 
@@ -7,6 +7,8 @@ import scala.util.Try
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.dynamicfilters.scan.parquet.ColumnBytes
+import org.dynamicfilters.scan.{ScanCounter, ScanReport}
 
 /** The counters that a report has for a split that was never opened. */
 final case class CountedSplit(rowGroups: Long = 0, rows: Long = 0, bytes: Long = 0)

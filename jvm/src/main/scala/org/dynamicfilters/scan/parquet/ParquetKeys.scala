@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.parquet
 
 import java.math.{BigDecimal, BigInteger}
 import java.nio.{ByteBuffer, ByteOrder}
@@ -10,6 +10,7 @@ import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.KeyDomain
+import org.dynamicfilters.scan.sources.NaN
 
 /** Converts values that Parquet stores in statistics, page indexes and dictionaries to keys. Used by [[FileColumn]].
   *

@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.parquet
 
 import java.lang.reflect.Field
 import java.util.{Optional, PrimitiveIterator, Queue => JQueue}
@@ -11,6 +11,7 @@ import org.apache.parquet.column.page.{DataPage, DataPageV1, DataPageV2, Diction
 import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.internal.column.columnindex.OffsetIndex
 import org.apache.parquet.internal.filter2.columnindex.{RowRanges => ParquetRanges}
+import org.dynamicfilters.scan.RowRanges
 
 /** Reads some rows of a row group.
   *

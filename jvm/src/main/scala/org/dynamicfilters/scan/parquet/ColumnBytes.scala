@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.parquet
 
 import scala.jdk.CollectionConverters._
 
@@ -6,6 +6,7 @@ import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.metadata.{BlockMetaData, ColumnPath}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetColumn
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
+import org.dynamicfilters.scan.{RowRanges, ScanCounter, ScanReport}
 
 /** Compressed sizes of a scan's columns in the row groups of one file, and whether rows can be skipped in them. Columns
   * are positions in the required schema.

@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.sources
 
 import org.apache.spark.sql.types.{DoubleType, FloatType}
 import org.dynamicfilters.filter.{KeyDomain, LongDomain, ValueFilter}

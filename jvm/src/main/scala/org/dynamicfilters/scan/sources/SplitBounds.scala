@@ -1,10 +1,11 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.sources
 
 import org.apache.spark.sql.connector.read.{InputPartition, Scan}
 import org.apache.spark.sql.execution.datasources.FilePartition
 import org.apache.spark.sql.execution.datasources.v2.FileScan
 import org.apache.spark.sql.types.{BinaryType, StringType, StructField}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
+import org.dynamicfilters.scan.{PathHash, ScanColumn, ScanSpec}
 
 /** Bounds of the splits of a DataSource V2 scan, known before they are read. Used by the planner and `SourceScan`.
   *

@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.sources
 
 import scala.collection.mutable
 
@@ -10,6 +10,7 @@ import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.ColumnBounds
+import org.dynamicfilters.scan._
 
 /** A part of a DataSource V2 scan that can be read by itself: one of the source's splits, or a file of it.
   *

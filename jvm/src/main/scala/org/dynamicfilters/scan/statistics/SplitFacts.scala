@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan
+package org.dynamicfilters.scan.statistics
 
 import java.io.{FileNotFoundException, IOException}
 import java.util.concurrent.ConcurrentHashMap
@@ -11,6 +11,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.ColumnBounds
 import org.dynamicfilters.reasons.Reasons
+import org.dynamicfilters.scan.{ScanReport, ScanSpec}
 
 /** Facts about a split before its file is opened. [[SplitChooser]] sends them to the tasks.
   *
