@@ -6,13 +6,13 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
-import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, FileScan, V2CommandExec}
+import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
 import org.dynamicfilters.operators.{PinnedQueryExec, PlanNodes}
 import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilters}
 
-/** Puts a [[PinnedQueryExec]] on top of queries with user filters.
+/** Puts a [[PinnedQueryExec]] on top of queries that may have user filters.
   *
   * Skips plans of adaptive stages (the whole query is one leaf here), and commands, which Spark runs once.
   */
@@ -21,29 +21,22 @@ final class PinnedQueryRule(session: SparkSession) extends ColumnarRule {
 
   private object rooted extends Rule[SparkPlan] {
     override def apply(plan: SparkPlan): SparkPlan =
-      if (!UserFilters.everUsed || !isWhole(plan)) plan
-      else if (usesFilters(plan) || mayHaveUsed(plan)) PinnedQueryExec.over(plan)
-      else plan
+      if (UserFilters.everUsed && isWhole(plan) && mayUseFilters(plan)) PinnedQueryExec.over(plan) else plan
+
+    private def isWhole(plan: SparkPlan): Boolean = plan match {
+      case _: QueryStageExec | _: PinnedQueryExec => false
+      case _: Exchange => !conf.adaptiveExecutionEnabled
+      case _: ExecutedCommandExec | _: DataWritingCommandExec | _: V2CommandExec | _: CommandResultExec => false
+      case p => !p.exists(_.isInstanceOf[QueryStageExec])
+    }
   }
 
-  private def isWhole(plan: SparkPlan): Boolean = plan match {
-    case _: Exchange | _: QueryStageExec | _: PinnedQueryExec => false
-    case _: ExecutedCommandExec | _: DataWritingCommandExec | _: V2CommandExec | _: CommandResultExec => false
-    case p => !p.exists(_.isInstanceOf[QueryStageExec])
-  }
-
-  private def usesFilters(plan: SparkPlan): Boolean = anywhere(plan) { p =>
-    p.isInstanceOf[PinnedQueryExec] || p.expressions.exists(_.exists(_.isInstanceOf[DynamicFilterPredicate]))
-  }
-
-  /** Whether the plan may have had a user filter that it does not show: the optimizer evaluates conditions on literal rows,
-    * Spark's file sources of DataSource V2 take over partition conditions, and a recursion contains logical plans.
+  /** A plan may have used a filter of its session without showing it: the optimizer evaluates conditions on literal rows, and
+    * drops the operators above if no row is left.
     */
-  private def mayHaveUsed(plan: SparkPlan): Boolean =
-    UserFilters.forSession(SparkAccess.sessionId(session)).nonEmpty && anywhere(plan) {
-      case _: LocalTableScanExec | _: UnionLoopExec => true
-      case b: BatchScanExec => b.scan.isInstanceOf[FileScan]
-      case _ => false
+  private def mayUseFilters(plan: SparkPlan): Boolean =
+    UserFilters.forSession(SparkAccess.sessionId(session)).nonEmpty || anywhere(plan) { p =>
+      p.isInstanceOf[PinnedQueryExec] || p.expressions.exists(_.exists(_.isInstanceOf[DynamicFilterPredicate]))
     }
 
   /** Whether the condition holds for any operator, also in subqueries and cached plans. */
