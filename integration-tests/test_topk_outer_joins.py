@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 REPEATED = {
     "left": "SELECT * FROM p LEFT JOIN b ON p.k = b.j ORDER BY id DESC LIMIT 5",
     "right": "SELECT id AS i, upper(p.s) AS u, n FROM b RIGHT JOIN p ON p.k = b.j ORDER BY i LIMIT 7",
+    "key_not_in_the_result": "SELECT p.s, b.n FROM p LEFT JOIN b ON p.k = b.j ORDER BY p.id DESC LIMIT 5",
     "offset": "SELECT * FROM p LEFT JOIN b ON p.k = b.j ORDER BY id DESC LIMIT 5 OFFSET 3",
     "two_keys": "SELECT * FROM p LEFT JOIN b ON p.k = b.j ORDER BY k DESC NULLS LAST, id LIMIT 9",
     "join_of_a_join": (

@@ -131,12 +131,22 @@ object TopKBelowJoin extends Rule[LogicalPlan] with Logging {
     below(topK.child)
   }
 
-  /** Matches a limit of a global sort: how many rows it needs, its offset included, and the sort. */
+  /** Matches a limit of a global sort: how many rows it needs, its offset included, and the sort. A projection lies between them
+    * if the result lacks a sort key.
+    */
   private object TopK {
     def unapply(plan: LogicalPlan): Option[(Int, Sort)] = plan match {
-      case Limit(IntegerLiteral(rows), s: Sort) if s.global => Some((rows, s))
-      case OffsetAndLimit(offset, rows, s: Sort) if s.global && offset.toLong + rows <= Int.MaxValue =>
-        Some((offset + rows, s))
+      case Limit(IntegerLiteral(rows), Sorted(sort)) => Some((rows, sort))
+      case OffsetAndLimit(offset, rows, Sorted(sort)) if offset.toLong + rows <= Int.MaxValue =>
+        Some((offset + rows, sort))
+      case _ => None
+    }
+  }
+
+  private object Sorted {
+    def unapply(plan: LogicalPlan): Option[Sort] = plan match {
+      case s: Sort if s.global => Some(s)
+      case Project(_, s: Sort) if s.global => Some(s)
       case _ => None
     }
   }
