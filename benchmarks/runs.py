@@ -134,7 +134,7 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
 def forget(spark: SparkSession) -> None:
     """Drops what the plugin learned of files and tables' logs, as in an application that has seen none."""
     jvm: Any = spark._jvm
-    jvm.org.dynamicfilters.scan.FileStatistics.instance().clear()
+    jvm.org.dynamicfilters.scan.statistics.FileStatistics.instance().clear()
     jvm.org.dynamicfilters.tables.TableStatistics.instance().clear()
 
 

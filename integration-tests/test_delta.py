@@ -100,7 +100,7 @@ def _forget(spark: SparkSession) -> None:
     """What earlier queries learned of files: each test shows what the log is good for."""
     jvm = getattr(spark, "_jvm", None)
     if jvm is not None:
-        jvm.org.dynamicfilters.scan.FileStatistics.instance().clear()
+        jvm.org.dynamicfilters.scan.statistics.FileStatistics.instance().clear()
 
 
 def _check(spark: SparkSession, assert_same_result: Check, query: str, **how: Any) -> SameResult:

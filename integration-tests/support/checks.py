@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
@@ -10,22 +9,11 @@ import pytest
 
 from spark_dynamic_filters.testing import SameResult
 
-from . import tables
-
 #: The fixture `assert_same_result`.
 Check = Callable[..., SameResult]
 
 # Direction and place of nulls, as in ORDER BY.
 ORDERS = ("ASC NULLS FIRST", "ASC NULLS LAST", "DESC NULLS FIRST", "DESC NULLS LAST")
-
-
-def orders_of(kind: str) -> tuple[str, ...]:
-    """An ascending and a descending order for one of `tables.TYPES`; half of the types have the same two.
-
-    `TopKTypesSuite` has each type in each order. With EVERY_CASE: all orders.
-    """
-    at = list(tables.TYPES).index(kind) % 2
-    return ORDERS if os.environ.get("EVERY_CASE") else (ORDERS[at], ORDERS[3 - at])
 
 
 def cases(names: Iterable[str], everywhere: Collection[str]) -> list[Any]:
