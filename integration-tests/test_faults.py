@@ -37,8 +37,9 @@ Queries = dict[str, Query]
 
 @pytest.fixture(scope="module")
 def queries(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, t: str, shuffled: str
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, t: str, shuffled_path: Path
 ) -> Iterator[Queries]:
+    spark.read.parquet(str(shuffled_path)).createOrReplaceTempView("shuffled")
     folder = tmp_path_factory.mktemp("joined")
     joins.view(spark, folder, "p", joins.probe())
     joins.view(spark, folder, "few", joins.build([*joins.within_row_group(3), *joins.within_row_group(11)]))
@@ -68,7 +69,7 @@ def test_updates_with_faults(spark: SparkSession, queries: Queries, kind: str) -
     share = {kind: 1.0, "delay": 3.0} if kind == "late" else {kind: 0.7}
     happened = _check_all(spark, [queries["topk"], queries["both"]], seed=1, **share)
     assert happened.injected[kind] > 0, happened
-    assert happened.total == happened.injected[kind], happened
+    assert [k for k, n in happened.injected.items() if n > 0] == [kind], happened
 
 
 @pytest.mark.core

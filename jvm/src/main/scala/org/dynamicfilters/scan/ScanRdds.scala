@@ -14,6 +14,8 @@ import org.dynamicfilters.scan.statistics.SplitFacts
 /** Base of RDDs that create a scan's per-task object before the scan's own RDD starts. */
 abstract class AnnouncingRDD[T: ClassTag](prev: RDD[T]) extends RDD[T](prev) {
   override protected def getPartitions: Array[Partition] = firstParent[T].partitions
+  override protected def getPreferredLocations(split: Partition): Seq[String] =
+    firstParent[T].preferredLocations(split)
 }
 
 /** Creates the [[TaskScan]] of each task before the scan's own RDD starts.
