@@ -12,7 +12,8 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.{ColumnBounds, PluginFailure}
 import org.dynamicfilters.scan._
-import org.dynamicfilters.scan.statistics.{ChunkSizes, DriverReader, FileStatistics, FooterReads, UnopenedFiles}
+import org.dynamicfilters.scan.parquet.{DriverReader, FooterReads, UnopenedFiles}
+import org.dynamicfilters.scan.statistics.{ChunkSizes, FileStatistics}
 import org.dynamicfilters.tables.{DeltaTable, LoggedBounds, TableStatistics}
 
 /** A file scan under dynamic filters.

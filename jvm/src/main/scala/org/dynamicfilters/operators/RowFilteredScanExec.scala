@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan._
-import org.dynamicfilters.scan.sources.{OtherFileFormat, WrappedFormat}
+import org.dynamicfilters.scan.sources.OtherFileFormat
 import org.dynamicfilters.tables.FormatName
 
 /** A scan under dynamic filters whose reader does not know them. Below an exchange its rows are tested after they were read, because

@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
+import org.dynamicfilters.scan._
 import org.dynamicfilters.scan.parquet.{CorruptFiles, DynamicParquetFormat}
 import org.dynamicfilters.scan.sources.{ApiFilter, OtherFileFormat}
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
@@ -16,7 +17,6 @@ import org.dynamicfilters.operators.{
   CachedScanExec, DynamicFilterScanExec, RowFilteredScanExec, SpecScan, Tagged, WithArguments
 }
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.scan._
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, Producer}
 

@@ -61,12 +61,11 @@ private[scan] final class RowTests(
   }
 }
 
-/** Drops rows from batches that were read in full, with the newest filters. Used by [[LateMaterialization]]. A dropped
-  * row is not shuffled, sorted, fetched or looked up in a join's hash table, which costs more than testing its key
-  * here.
+/** Drops rows from batches that were read in full, with the newest filters. A dropped row is not shuffled, sorted,
+  * fetched or looked up in a join's hash table, which costs more than testing its key here.
   *
-  * So a plain read may be chosen if it is cheaper than late materialization, and filters that arrive while a row group
-  * is read apply to its next batch.
+  * Because rows are tested here too, a plain read can be chosen if it is cheaper than late materialization. A filter
+  * that arrives while a row group is read applies from the next batch on.
   *
   * @param active the filters that test the next batch
   */

@@ -80,7 +80,7 @@ private[scan] final class ScanFilters(
     case _ => ValueFilter.All
   }
 
-  /** The newest filter that this process knows, though another one may be in force. */
+  /** The newest filter that this process knows. If the partition has a snapshot, that one is in force instead. */
   private def newest(i: Int): ValueFilter = columns(i).ref match {
     case t: TopKRef => TaskFilters.filter(context, t, sent.runs(i)).fold[ValueFilter](ValueFilter.All)(convert(i, _))
     case j: JoinRef => once(i)(sent.find(context, j, i))
@@ -93,7 +93,7 @@ private[scan] final class ScanFilters(
       }
   }
 
-  /** Keeps a filter that has one generation, also after the execution's end. */
+  /** Looks up a filter that never changes until it is found, then keeps it, also after the execution has ended. */
   private def once(i: Int)(find: => Option[ValueFilter]): ValueFilter = {
     if (found(i) == null) find.foreach(convert(i, _))
     Option(converted(i)).getOrElse(ValueFilter.All)

@@ -7,9 +7,8 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.ColumnBounds
 import org.dynamicfilters.reasons.{Reason, Reasons}
-import org.dynamicfilters.scan.statistics.{
-  CountedSplit, LearnedRowGroup, LearnedSplit, SplitFacts, UnopenedFiles, UnopenedSplit
-}
+import org.dynamicfilters.scan.parquet.{CountedSplit, UnopenedFiles, UnopenedSplit}
+import org.dynamicfilters.scan.statistics.{LearnedRowGroup, LearnedSplit, SplitFacts}
 
 /** The counters of a scan, in the order of the report's array. */
 object ScanCounter extends Enumeration {
@@ -207,8 +206,8 @@ object ReportRoom {
 
   def unlimited: ReportRoom = new ReportRoom(Long.MaxValue)
 
-  /** The room of a task: its share of 1/64 of `maxResultSize`, but at least 16 KiB (within that 1/64) and at most 256
-    * KiB.
+  /** The room of a task: 1/64 of `maxResultSize`, divided by the number of tasks. At most 256 KiB, and at least 16 KiB,
+    * or all of that 1/64 if it is less.
     *
     * @param maxResultSize `spark.driver.maxResultSize` in bytes; 0 for no limit
     * @param tasks number of tasks of the stage

@@ -65,8 +65,8 @@ final case class ScanColumn(
 
 /** The place of a scan relative to a filter's producer.
   *
-  * @param crossesExchange whether an exchange is between them, so that a dropped row is not shuffled; or an operator,
-  *   such as an aggregate, whose output depends on dropped rows. In both cases the scan's rows must be the same in
+  * @param crossesExchange whether an exchange lies between them (a dropped row is then not shuffled), or an operator
+  *   such as an aggregate, whose output changes if rows are dropped. In both cases the scan's rows must be the same in
   *   every attempt
   * @param waits how long the scan's stage waits for the filter
   */
@@ -243,7 +243,7 @@ object Wait {
   /** No wait: the filter is complete before the scan starts, or is used when it arrives. */
   case object No extends Wait(0)
 
-  /** Until the build side's job was submitted, or must have been. Spark gives slots to older jobs first, so the scan
+  /** Until the build side's job was submitted, or so long that it must have been. Spark gives slots to older jobs first, so the scan
     * then gets only slots that the build side leaves idle, and uses the filter when it arrives.
     */
   case object Briefly extends Wait(100, endsAtStart = true)

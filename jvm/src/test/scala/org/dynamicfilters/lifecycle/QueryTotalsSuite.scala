@@ -2,7 +2,7 @@ package org.dynamicfilters.lifecycle
 
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.report.{FilterRecord, FilterState, FilterText, FilterView, QueryReport, Rejected}
-import org.dynamicfilters.scan.{ScanAccumulator, ScanCounter, ScanReport, ScanRun, ScannedTable}
+import org.dynamicfilters.scan._
 import org.dynamicfilters.state.Producer
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -2,7 +2,7 @@ package org.dynamicfilters.report
 
 import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.scan.{ScanAccumulator, ScanCounter, ScanReport, ScanRun, ScannedTable}
+import org.dynamicfilters.scan._
 import org.dynamicfilters.state.{FilterTimes, Producer}
 import org.dynamicfilters.ui.{LiveQueries, QueryJson}
 import org.scalatest.funsuite.AnyFunSuite

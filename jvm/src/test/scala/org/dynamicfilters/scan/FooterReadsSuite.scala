@@ -11,7 +11,8 @@ import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.operators.DynamicFilterScanExec
 import org.dynamicfilters.plan.SparkTests
-import org.dynamicfilters.scan.statistics.{FileIdentity, FileStatistics, FooterReads}
+import org.dynamicfilters.scan.parquet.FooterReads
+import org.dynamicfilters.scan.statistics.{FileIdentity, FileStatistics}
 import org.scalatest.funsuite.AnyFunSuite
 
 class FooterReadsSuite extends AnyFunSuite with SparkTests {

@@ -7,9 +7,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.dynamicfilters.filter.ColumnBounds
 import org.dynamicfilters.reasons.Reasons
-import org.dynamicfilters.scan.statistics.{
-  CountedSplit, FileIdentity, LearnedRowGroup, LearnedSplit, SplitFacts, UnopenedSplit
-}
+import org.dynamicfilters.scan.parquet.{CountedSplit, UnopenedSplit}
+import org.dynamicfilters.scan.statistics.{FileIdentity, LearnedRowGroup, LearnedSplit, SplitFacts}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What a scan's counts say of its files. */

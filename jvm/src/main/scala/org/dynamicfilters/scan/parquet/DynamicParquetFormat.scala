@@ -16,12 +16,11 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.scan._
-import org.dynamicfilters.scan.sources.WrappedFormat
 
 /** Wraps a Parquet format, Spark's or a table format's own, with a reader that uses dynamic filters.
   *
-  * A subclass, because Spark tests `isInstanceOf[ParquetFileFormat]`. ParquetFileFormat equals each subclass, so
-  * Spark's tree transformations would drop the change if the relation did not differ in an option too.
+  * A subclass, because Spark tests `isInstanceOf[ParquetFileFormat]`. A ParquetFileFormat equals every subclass of it, so
+  * the relation gets another option too. Otherwise Spark's tree transformations see no change and drop the new format.
   *
   * @param countsRows see [[DynamicFileReader]]; called with `plain`, the session and the required schema when a reader
   *   is made

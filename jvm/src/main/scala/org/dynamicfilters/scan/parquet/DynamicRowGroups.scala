@@ -15,7 +15,6 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.filter.{ColumnBounds, PluginFailure, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.scan._
-import org.dynamicfilters.scan.statistics.StatisticsLearner
 import org.dynamicfilters.state.StepTracker
 
 /** Decides which rows of a split are read, row group by row group, with the newest filters. Used by

@@ -15,8 +15,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.scan.Pruner.PageBounds
-import org.dynamicfilters.scan.ScanColumn
-import org.dynamicfilters.scan.sources.NaN
+import org.dynamicfilters.scan.{NaN, ScanColumn}
 
 /** Reads one filtered column's statistics from a file: footer, page index, dictionary and bloom filter. Used by
   * [[DynamicRowGroups]], and by [[FooterReads]] on the driver.
@@ -53,7 +52,7 @@ final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered
         ParquetKeys.forType(domain, stored, legacyCalendar = access.datetimeRebaseMode != "CORRECTED")
       }
 
-  /** Whether the file has it as a column of its own, which first passes read and tests of batches find. */
+  /** Whether it is a top-level column of the file. First passes and tests of batches find only these. */
   def isRead: Boolean = isStored && field.isEmpty
 
   private def chunk(block: BlockMetaData): Option[ColumnChunkMetaData] =

@@ -44,13 +44,14 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
     private val order = best.indices.filter(seen(_)).sortBy(best(_))
     private var at = 0
 
-    /** The next batch of windows.
+    /** The next batch of windows; None at the end. The first batch is a handful of pages. A later batch has as many
+      * windows as should give the missing rows, judged by the rows found so far, or all that are left if that is at
+      * least half of them.
+      *
+      * Each batch reads dictionaries again, and without a page index whole column chunks. So the number of windows read
+      * grows at least by the factor `growth` with each batch.
       *
       * @param found rows that passed in earlier batches
-      * @return None at the end. The first batch is a handful of pages. Later ones are as large as the yield so far
-      *   suggests, or all that is left if that is not much more. Each batch reads dictionaries again, and without a
-      *   page index whole column chunks, so the total grows by at least `growth` with each batch, even if few rows are
-      *   missing
       */
     def next(found: Long): Option[WindowBatch] =
       if (at >= order.length) None

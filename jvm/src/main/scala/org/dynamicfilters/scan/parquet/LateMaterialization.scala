@@ -9,7 +9,6 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.scan._
-import org.dynamicfilters.scan.statistics.StatisticsLearner
 import org.dynamicfilters.state.{StepTracker, TopKSpec}
 
 /** Late materialization: reads few columns of a row group first, to find the rows to read in full. Used by
@@ -36,7 +35,7 @@ final class LateMaterialization(
   private val filterFields = columns.filter(_.isRead).map(_.ordinal).distinct
   private val topK: Option[TopKSpec] =
     columns.headOption
-      // Rows that are equal by a computed key differ by the column, so the best rows by the column are not all.
+      // Rows with the same computed key may differ in the column: the best rows by the column may miss some by the key.
       .filter(c => c.index == TaskScan.OrderingColumn && !c.filtered.either && c.filtered.key.isEmpty && c.isRead)
       .flatMap(_.filtered.ref.topK)
       .filterNot(_.keepsOrder)
@@ -103,7 +102,7 @@ final class LateMaterialization(
     if (!choice.isTaken) return Decision(plain, Some(choice))
     val candidates = pages.fold(group.rowCount)(_.count)
     val found = run(group, filters, either, pages, splittable, learner)
-    // A pass before the first bound of a TopK does not predict the cost of the next one.
+    // Before a TopK has its first bound, a pass that keeps most rows does not predict the next one.
     def record(passed: Long, bytes: Double): Unit = if (selects || passed <= candidates * spec.giveUpSelectivity) {
       choice.tracker.recordBytesLeft(bytes)
       if (choice.tracker.recordRows(candidates, passed)) report.addReason(Reasons.ReadAtOnce)

@@ -10,7 +10,7 @@ import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName._
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.KeyDomain
-import org.dynamicfilters.scan.sources.NaN
+import org.dynamicfilters.scan.NaN
 
 /** Converts values that Parquet stores in statistics, page indexes and dictionaries to keys. Used by [[FileColumn]].
   *

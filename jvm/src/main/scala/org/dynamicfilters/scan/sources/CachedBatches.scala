@@ -4,7 +4,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
-import org.dynamicfilters.scan.{ScanCounter, ScanSpec, TaskScan}
+import org.dynamicfilters.scan.{NaN, ScanCounter, ScanSpec, TaskScan}
 
 /** Skips cached batches without a row that passes the scan's filters, by the statistics that Spark keeps for each
   * batch.

@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.read.{InputPartition, Scan}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, PluginFailure}
-import org.dynamicfilters.scan.{PathHash, ScanSpec}
+import org.dynamicfilters.scan.{NaN, PathHash, ScanSpec}
 
 /** The files of an Iceberg scan with their bounds from the table's manifests. Uses Iceberg's classes by reflection,
   * because they may be missing.
@@ -26,7 +26,7 @@ import org.dynamicfilters.scan.{PathHash, ScanSpec}
   */
 private object IcebergSplits extends Logging {
 
-  /** By column of the spec, of each file. */
+  /** By a file's path, its bounds by column of the spec. */
   type Bounds = Map[String, IndexedSeq[ColumnBounds]]
 
   private val ScanClass = "org.apache.iceberg.spark.source.SparkBatchQueryScan"

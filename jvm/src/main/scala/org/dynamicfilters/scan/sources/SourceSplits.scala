@@ -65,7 +65,7 @@ final class ChosenFilteredScan(
   override def filterAttributes(): Array[NamedReference] = inner.filterAttributes()
   override def filter(predicates: Array[Predicate]): Unit = inner.filter(predicates)
 
-  // The source is asked only once. It has no such predicates before Spark 4.2.
+  // Empty: Spark must not filter the source a second time. New in Spark 4.2.
   override def pushedPredicates(): Array[Predicate] = Array.empty
   override def supportsIterativePushdown(): Boolean = false
 }

@@ -4,6 +4,7 @@ import org.apache.spark.sql.connector.expressions.Expression
 import org.apache.spark.sql.connector.expressions.filter.{AlwaysFalse, And, Predicate}
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.filter.{End, KeyDomain, LongSet, ObjectValues, ValueFilter}
+import org.dynamicfilters.scan.NaN
 
 /** Turns filters into DataSource V2 predicates. */
 object V2Predicates {

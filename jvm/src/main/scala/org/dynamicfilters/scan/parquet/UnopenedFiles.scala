@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan.statistics
+package org.dynamicfilters.scan.parquet
 
 import java.util.concurrent.TimeUnit
 
@@ -7,7 +7,6 @@ import scala.util.Try
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile
-import org.dynamicfilters.scan.parquet.ColumnBytes
 import org.dynamicfilters.scan.{ScanCounter, ScanReport}
 
 /** The counters that a report has for a split that was never opened. */

@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan.statistics
+package org.dynamicfilters.scan.parquet
 
 import scala.collection.mutable
 
@@ -6,7 +6,7 @@ import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{ColumnBounds, LongDomain}
-import org.dynamicfilters.scan.parquet.{FileColumn, RowGroup}
+import org.dynamicfilters.scan.statistics.{ChunkSizes, FileIdentity, FileStatistics, LearnedRowGroup, LearnedSplit}
 import org.dynamicfilters.scan.{RowRanges, SplitRead}
 
 /** Learns the bounds of the filtered columns in the row groups of a split, for later queries. They come from the footer

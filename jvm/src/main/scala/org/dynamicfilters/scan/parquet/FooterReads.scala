@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan.statistics
+package org.dynamicfilters.scan.parquet
 
 import java.security.PrivilegedExceptionAction
 import java.util.concurrent.{CompletableFuture, ExecutionException, TimeUnit, TimeoutException}
@@ -16,7 +16,7 @@ import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.exchange.Worker
 import org.dynamicfilters.filter.PluginFailure
-import org.dynamicfilters.scan.parquet.{Closing, DynamicParquetFormat, FileColumn}
+import org.dynamicfilters.scan.statistics.{ChunkSizes, FileIdentity, FileStatistics, LearnedRowGroup, LearnedSplit}
 import org.dynamicfilters.scan.{ScanColumn, ScanSpec}
 import org.dynamicfilters.state.{Producer, StepTracker}
 

@@ -1,4 +1,4 @@
-package org.dynamicfilters.scan.sources
+package org.dynamicfilters.scan
 
 import org.apache.spark.sql.types.{DoubleType, FloatType}
 import org.dynamicfilters.filter.{KeyDomain, LongDomain, ValueFilter}
