@@ -8,7 +8,6 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.{FileSourceScanExec, RowDataSourceScanExec, SparkPlan}
-import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan._
@@ -83,17 +82,11 @@ case class RowFilteredScanExec(
 
 object RowFilteredScanExec {
 
-  /** The format of the scan's files, as Spark planned it. */
-  def formatOf(scan: FileSourceScanExec): FileFormat = scan.relation.fileFormat match {
-    case wrapped: WrappedFormat => wrapped.inner
-    case other => other
-  }
-
   /** The table of a scan, without numbers of files. */
   def tableOf(scan: SparkPlan): ScannedTable = scan match {
     case f: FileSourceScanExec =>
       def path = f.relation.location.rootPaths.headOption.fold("")(_.toString)
-      ScannedTable(f.tableIdentifier.fold(path)(_.unquotedString), FormatName(formatOf(f)))
+      ScannedTable(f.tableIdentifier.fold(path)(_.unquotedString), FormatName(WrappedFormat.unwrapped(f)))
     case r: RowDataSourceScanExec =>
       ScannedTable(r.tableIdentifier.fold(r.relation.toString)(_.unquotedString), FormatName.ofRelation(r.relation))
     case b: BatchScanExec => ScannedTable(b.table.name(), FormatName.ofTable(b.table))

@@ -7,8 +7,8 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.types.StructType
-import org.dynamicfilters.operators.RowFilteredScanExec
 import org.dynamicfilters.reasons.{Reason, Reasons}
+import org.dynamicfilters.scan.WrappedFormat
 import org.dynamicfilters.tables.{DeltaTable, FormatName}
 
 /** The file formats that read Parquet with Spark's reader: Spark's own, and Delta's, which adds columns to the reader's output.
@@ -23,7 +23,7 @@ object ParquetFormats {
   private val usesNumbers = "spark.databricks.delta.deletionVectors.useMetadataRowIndex"
 
   /** Whether scans of the format are filtered, or why not. */
-  def supported(scan: FileSourceScanExec): Either[Reason, Unit] = RowFilteredScanExec.formatOf(scan) match {
+  def supported(scan: FileSourceScanExec): Either[Reason, Unit] = WrappedFormat.unwrapped(scan) match {
     case p: ParquetFileFormat if p.getClass == classOf[ParquetFileFormat] =>
       // Checkpoints, from which Delta reads the state of its tables.
       Either.cond(!scan.relation.location.getClass.getName.startsWith(DeltaTable.Package), (), Reasons.DeltaLog)
@@ -33,8 +33,8 @@ object ParquetFormats {
 
   /** Delta's description of how a column is stored (see [[DeltaTable.notes]]); empty for all other scans. */
   def stored(scan: SparkPlan, column: String): String = scan match {
-    case f: FileSourceScanExec if isDelta(RowFilteredScanExec.formatOf(f)) =>
-      DeltaTable.notes(RowFilteredScanExec.formatOf(f), column)
+    case f: FileSourceScanExec if isDelta(WrappedFormat.unwrapped(f)) =>
+      DeltaTable.notes(WrappedFormat.unwrapped(f), column)
     case _ => ""
   }
 

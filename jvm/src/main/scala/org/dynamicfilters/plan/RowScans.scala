@@ -9,6 +9,7 @@ import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.types.StructField
 import org.dynamicfilters.operators.{RowFilteredScanExec, SourceScan}
 import org.dynamicfilters.reasons.{Reason, Reasons}
+import org.dynamicfilters.scan.WrappedFormat
 import org.dynamicfilters.scan.sources.{OrcPredicates, SplitBounds}
 import org.dynamicfilters.state.Producer
 import org.dynamicfilters.tables.FormatName
@@ -58,7 +59,7 @@ object RowScans {
     case b: BatchScanExec =>
       SourceScan.mayChoose(b) && SplitBounds.has(b.scan, StructField(column.name, column.dataType))
     case f: FileSourceScanExec =>
-      isKnown(RowFilteredScanExec.formatOf(f)) && ScanPlanner.position(f, column).exists(_._2 >= 0)
+      isKnown(WrappedFormat.unwrapped(f)) && ScanPlanner.position(f, column).exists(_._2 >= 0)
     case _ => false
   }
 
@@ -67,7 +68,7 @@ object RowScans {
     case b: BatchScanExec => SourceScan.runtimeFilterColumns(b).exists(b.conf.resolver(_, column.name))
     case f: FileSourceScanExec =>
       val conf = f.relation.sparkSession.sparkContext.hadoopConfiguration
-      OrcPredicates.usesPredicates(RowFilteredScanExec.formatOf(f), conf) &&
+      OrcPredicates.usesPredicates(WrappedFormat.unwrapped(f), conf) &&
       ScanPlanner.position(f, column).exists { case (at, _) =>
         at >= 0 && OrcPredicates.supports(f.requiredSchema.fields(at))
       }

@@ -8,15 +8,15 @@ import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
-import org.dynamicfilters.scan._
-import org.dynamicfilters.scan.parquet.{CorruptFiles, DynamicParquetFormat}
-import org.dynamicfilters.scan.sources.{ApiFilter, OtherFileFormat}
 import org.dynamicfilters.filter.{KeyDomain, Traverse}
 import org.dynamicfilters.hints.ScanHint
 import org.dynamicfilters.operators.{
   CachedScanExec, DynamicFilterScanExec, RowFilteredScanExec, SpecScan, Tagged, WithArguments
 }
 import org.dynamicfilters.reasons.{Reason, Reasons}
+import org.dynamicfilters.scan._
+import org.dynamicfilters.scan.parquet.{CorruptFiles, DynamicParquetFormat}
+import org.dynamicfilters.scan.sources.{ApiFilter, OtherFileFormat}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{FilterRef, Producer}
 
@@ -227,7 +227,7 @@ object ScanPlanner {
   /** The scan with a format that uses the filters, if we know its own. */
   private def withReader(scan: SparkPlan, spec: ScanSpec): SparkPlan = scan match {
     case f: FileSourceScanExec =>
-      RowFilteredScanExec.formatOf(f) match {
+      WrappedFormat.unwrapped(f) match {
         case p: ParquetFileFormat =>
           withFormat(f, new DynamicParquetFormat(spec, p, ParquetFormats.countsRows), f.relation.options + Marker)
         case other if RowScans.isKnown(other) =>
@@ -239,7 +239,7 @@ object ScanPlanner {
 
   /** The scan as Spark planned it. */
   private[plan] def asPlanned(filtered: SpecScan): SparkPlan = filtered.child match {
-    case f: FileSourceScanExec => withFormat(f, RowFilteredScanExec.formatOf(f), f.relation.options - Marker._1)
+    case f: FileSourceScanExec => withFormat(f, WrappedFormat.unwrapped(f), f.relation.options - Marker._1)
     case other => other
   }
 

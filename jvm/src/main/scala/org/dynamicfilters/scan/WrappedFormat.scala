@@ -4,6 +4,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.hadoop.mapreduce.Job
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
+import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriterFactory, PartitionedFile}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
@@ -34,4 +35,13 @@ trait WrappedFormat extends FileFormat {
   override def fileConstantMetadataExtractors: Map[String, PartitionedFile => Any] =
     inner.fileConstantMetadataExtractors
   override def toString: String = inner.toString
+}
+
+object WrappedFormat {
+
+  /** The format of a scan's files, as Spark planned it. */
+  def unwrapped(scan: FileSourceScanExec): FileFormat = scan.relation.fileFormat match {
+    case wrapped: WrappedFormat => wrapped.inner
+    case other => other
+  }
 }
