@@ -253,8 +253,8 @@ def test_commands_that_take_no_subquery(spark: SparkSession, deleted: str) -> No
 def test_names_that_mean_other_columns_in_another_version(
     spark: SparkSession, assert_same_result: Check
 ) -> None:
-    """What was learned of a column of the files is not believed of another, whatever name it has had. The
-    names of a struct's fields in the files are in the metadata of these fields.
+    """Statistics learned of one column of the files are not used for another column, also after both were
+    renamed. The names of a struct's fields in the files are in the metadata of these fields.
     """
     spark.sql("DROP TABLE IF EXISTS renamed")
     spark.sql(

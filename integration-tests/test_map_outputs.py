@@ -63,8 +63,8 @@ spark.read.parquet(str(folder / "many")).createOrReplaceTempView("big")
 compare('''SELECT k, count(*) AS n, sum(v) AS total, max(CASE WHEN id % 53 = 0 THEN s END) AS m
 FROM big GROUP BY k ORDER BY k LIMIT 50''', reducers=400, completed=20)
 """
-# Rows that do not match may come or not, each once at most; those that match come once. Blocks that a task of
-# a result stage has made are lost, and made anew by map tasks.
+# Rows that match come once. Other rows come once or not at all. The lost blocks were written by a task of a
+# result stage; map tasks write them again.
 _USERS = """
 from pyspark import StorageLevel
 f = sdf.create_filter(spark, "mine", "int")

@@ -92,7 +92,7 @@ def test_override_restores(spark: SparkSession) -> None:
         with conf.override(enabled=True):
             assert conf.enabled is True
         assert conf.enabled is False
-    # Set by nobody before, and refused.
+    # `bloom.fpp` was not set before. The value is refused, and nothing stays changed.
     with pytest.raises(ValueError, match=r"bloom\.fpp"), conf.override(enabled=False, **{"bloom.fpp": 7}):
         pass
     assert (conf.enabled, conf.topk.maxLimit, conf.join.waitTimeout) == (True, 9, "10s")

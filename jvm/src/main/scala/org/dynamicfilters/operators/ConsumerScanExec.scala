@@ -6,8 +6,8 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.dynamicfilters.scan.sources.{ApiFilter, ConsumerTaskRDD}
 import org.dynamicfilters.scan.{ScanPlace, SentFilters}
+import org.dynamicfilters.scan.sources.{ApiFilter, ConsumerTaskRDD}
 import org.dynamicfilters.state.JoinRef
 
 /** A custom scan (`org.dynamicfilters.api.FilterConsumer`) under dynamic filters. Waits for the filters if the planner says so, and

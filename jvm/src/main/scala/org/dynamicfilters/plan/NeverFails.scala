@@ -9,12 +9,12 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Recognizes expressions that have a value or NULL for every input: no division by zero, no overflow, no user-defined
-  * function. Used by the planner.
+  * function.
   *
   * Expressions that are not listed may fail. Catalyst's own `Expression.throwable` covers few expressions (Spark 4.1 to
   * 4.3).
   */
-private[dynamicfilters] object NeverFails {
+private[plan] object NeverFails {
 
   /** @param functionOf the aggregate function whose result an attribute is, if known
     * @param notZero expressions that are known not to be zero

@@ -10,9 +10,9 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
-import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
 import org.dynamicfilters.reasons.{Reason, Reasons}
+import org.dynamicfilters.scan.{ScanCounter, ScanRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state.{
   FilterRef, FilterTimes, JoinPhase, JoinState, PlanRun, Producer, SubqueryState, TaskFilters, TopKAccumulator,

@@ -243,8 +243,8 @@ object Wait {
   /** No wait: the filter is complete before the scan starts, or is used when it arrives. */
   case object No extends Wait(0)
 
-  /** Until the build side's job was submitted, or so long that it must have been. Spark gives slots to older jobs first, so the scan
-    * then gets only slots that the build side leaves idle, and uses the filter when it arrives.
+  /** Until the build side's job was submitted, or so long that it must have been. Spark gives slots to older jobs
+    * first, so the scan then gets only slots that the build side leaves idle, and uses the filter when it arrives.
     */
   case object Briefly extends Wait(100, endsAtStart = true)
 

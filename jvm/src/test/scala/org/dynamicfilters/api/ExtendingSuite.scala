@@ -7,8 +7,8 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.types.{DoubleType, LongType}
 import org.dynamicfilters.filter.{KeyDomain, UserForms}
 import org.dynamicfilters.plan.SparkTests
-import org.dynamicfilters.scan.sources.{ApiColumnFilter, ApiFilter}
 import org.dynamicfilters.scan.{ScanPlace, Wait}
+import org.dynamicfilters.scan.sources.{ApiColumnFilter, ApiFilter}
 import org.dynamicfilters.state.{RunningTasks, TopKRef, TopKSpec}
 import org.scalatest.funsuite.AnyFunSuite
 

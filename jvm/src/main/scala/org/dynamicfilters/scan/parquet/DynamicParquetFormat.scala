@@ -19,8 +19,9 @@ import org.dynamicfilters.scan._
 
 /** Wraps a Parquet format, Spark's or a table format's own, with a reader that uses dynamic filters.
   *
-  * A subclass, because Spark tests `isInstanceOf[ParquetFileFormat]`. A ParquetFileFormat equals every subclass of it, so
-  * the relation gets another option too. Otherwise Spark's tree transformations see no change and drop the new format.
+  * A subclass, because Spark tests `isInstanceOf[ParquetFileFormat]`. A ParquetFileFormat equals every subclass of it,
+  * so the relation gets another option too. Otherwise Spark's tree transformations see no change and drop the new
+  * format.
   *
   * @param countsRows see [[DynamicFileReader]]; called with `plain`, the session and the required schema when a reader
   *   is made

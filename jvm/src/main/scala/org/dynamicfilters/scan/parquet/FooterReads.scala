@@ -16,8 +16,8 @@ import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
 import org.dynamicfilters.exchange.Worker
 import org.dynamicfilters.filter.PluginFailure
-import org.dynamicfilters.scan.statistics.{ChunkSizes, FileIdentity, FileStatistics, LearnedRowGroup, LearnedSplit}
 import org.dynamicfilters.scan.{ScanColumn, ScanSpec}
+import org.dynamicfilters.scan.statistics.{ChunkSizes, FileIdentity, FileStatistics, LearnedRowGroup, LearnedSplit}
 import org.dynamicfilters.state.{Producer, StepTracker}
 
 /** Reads footers on the driver before a scan under a TopK, min or max, so that its first execution reads the best files

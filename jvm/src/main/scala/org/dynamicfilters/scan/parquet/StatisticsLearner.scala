@@ -6,8 +6,8 @@ import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{ColumnBounds, LongDomain}
-import org.dynamicfilters.scan.statistics.{ChunkSizes, FileIdentity, FileStatistics, LearnedRowGroup, LearnedSplit}
 import org.dynamicfilters.scan.{RowRanges, SplitRead}
+import org.dynamicfilters.scan.statistics.{ChunkSizes, FileIdentity, FileStatistics, LearnedRowGroup, LearnedSplit}
 
 /** Learns the bounds of the filtered columns in the row groups of a split, for later queries. They come from the footer
   * or, for the first column if its footer has none (INT96, files without statistics), from values that a first pass

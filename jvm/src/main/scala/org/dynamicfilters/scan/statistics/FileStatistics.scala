@@ -68,10 +68,10 @@ final case class LearnedSplit(
 
 /** Cache of column statistics of files that earlier queries have opened. On the driver.
   *
-  * A file is identified by path, length and modification time when it was opened. Statistics may
-  * always order files and estimate sizes. They exclude data only after [[FileChecks]], or opening the file, has shown
-  * that the file is unchanged. A file modified within [[FileStatistics.SettledMillis]] before it was read is not stored: it could be rewritten with the same length
-  * and time (git's "racy index" problem).
+  * A file is identified by path, length and modification time when it was opened. Statistics may always order files and
+  * estimate sizes. They exclude data only after [[FileChecks]], or opening the file, has shown that the file is
+  * unchanged. A file modified within [[FileStatistics.SettledMillis]] before it was read is not stored: it could be
+  * rewritten with the same length and time (git's "racy index" problem).
   *
   * Bounded by the number of row groups. Drops the least recently used files first.
   */
