@@ -25,7 +25,6 @@ from support.generator import campaign
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PROGRESS_SECONDS = 15.0
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
@@ -49,19 +48,11 @@ def main() -> int:
         help="of statements; all is each kind for a seed by turns",
     )
     parser.add_argument("--mode", choices=MODES, default="classic")
-    parser.add_argument("--limit", type=float, default=40.0, help="seconds for a query")
     parser.add_argument(
         "--losses",
         action="store_true",
         help="while a query runs with filters, shuffle files are lost, executors killed, tasks slow",
     )
-    parser.add_argument(
-        "--interpreted",
-        action="store_true",
-        help="without generated code, which takes a fourth of the time",
-    )
-    parser.add_argument("--keep-going", action="store_true", help="look for more faults after the first")
-    parser.add_argument("--refused", action="store_true", help="print what Spark itself refuses")
     options = parser.parse_args()
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
@@ -71,14 +62,11 @@ def main() -> int:
 def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
     local = folder / "local"
     settings = _SETTINGS | {"spark.sql.warehouse.dir": str(folder / "warehouse")}
-    settings |= jvm.INTERPRETED if options.interpreted else {}
     settings |= losses.settings(local) if options.losses else {}
     application = start_application(options.mode, settings)
     session = application.new_session()
     try:
-        run = campaign.Campaign(
-            session, folder, options.limit, report=lambda text: print(text, flush=True), progress=_Progress()
-        )
+        run = campaign.Campaign(session, folder, report=lambda text: print(text, flush=True))
         happened: list[losses.RandomLosses] = []
         if options.losses:
             run.expects_failures = True
@@ -89,8 +77,6 @@ def _session(options: argparse.Namespace, folder: Path, seed: int) -> int:
         if options.losses:
             files, executors = (sum(n) for n in zip(*((h.files, h.executors) for h in happened), strict=True))
             print(f"lost: files of {files} map tasks, {executors} executors")
-        if options.refused:
-            print("\n\n".join(run.tally.refused))
     finally:
         # First: a client asks a server that is gone again and again, for minutes.
         application.close_session(session)
@@ -116,30 +102,15 @@ def _run(run: campaign.Campaign, seed: int, options: argparse.Namespace) -> None
     for run.kind in itertools.cycle(kinds):
         if time.monotonic() > until:
             break
-        before = len(run.tally.faults)
         tally = run.run(seed, only or range(campaign.STATEMENTS), until)
-        for fault in tally.faults[before:]:
+        print(f"{time.monotonic() - start:5.0f} s: {tally}", flush=True)
+        for fault in tally.faults:
             print(f"\n{fault}\n", flush=True)
-        if only or (tally.faults and not options.keep_going):
+        if only or tally.faults:
             break
         if run.kind == kinds[-1]:
             seed += 1
-    print(f"{time.monotonic() - start:.0f} s: {run.tally}; seeds to {seed}", flush=True)
-    off, on = run.tally.seconds
-    print(f"{off:.0f} s without filters, {on:.0f} s with them", flush=True)
-
-
-class _Progress:
-    """Prints what has happened so far, now and then."""
-
-    def __init__(self) -> None:
-        self._start = self._printed = time.monotonic()
-
-    def __call__(self, tally: campaign.Tally) -> None:
-        now = time.monotonic()
-        if now - self._printed > _PROGRESS_SECONDS:
-            self._printed = now
-            print(f"{now - self._start:5.0f} s: {tally}", flush=True)
+    print(f"seeds to {seed}", flush=True)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def campaign(
     # Spark's own: in many splits a product of three small tables has thousands of tasks.
     session.conf.set("spark.sql.files.maxPartitionBytes", "128m")
     session.conf.set("spark.sql.files.openCostInBytes", "4m")
-    yield Campaign(session, tmp_path_factory.mktemp("generated"), limit=40.0, shrinking=60.0)
+    yield Campaign(session, tmp_path_factory.mktemp("generated"), shrinking=60.0)
     spark_application.close_session(session)
 
 

@@ -76,15 +76,12 @@ class Tally:
 
     Attributes:
         statuses: how many statements ended in which way.
-        fired: how many had a filter that skipped rows, of the `counted` ones: those of seeds that are done.
+        fired: how many had a filter that skipped rows.
     """
 
     statuses: Counter[str] = field(default_factory=Counter)
     fired: int = 0
-    counted: int = 0
     faults: list[Fault] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])
 
     @property
     def answered(self) -> int:
@@ -93,7 +90,7 @@ class Tally:
     @property
     def share(self) -> float:
         """Of the statements with an answer, how many had a filter that skipped rows; 0 to 1."""
-        return self.fired / max(self.counted, 1)
+        return self.fired / max(self.answered, 1)
 
     def __str__(self) -> str:
         counts = ", ".join(f"{n} {status}" for status, n in sorted(self.statuses.items()))
@@ -114,10 +111,8 @@ class Campaign:
 
     Args:
         folder: for tables; those of a seed are removed when the next begins.
-        limit: seconds for a query.
         shrinking: seconds to look for a smaller statement that fails too.
         report: is told of a fault at once, before its statement is made small, which takes time.
-        progress: is called after each statement.
 
     Attributes:
         kind: of its statements, one of `KINDS`.
@@ -128,16 +123,13 @@ class Campaign:
         self,
         spark: SparkSession,
         folder: Path,
-        limit: float = 40.0,
         shrinking: float = 120.0,
         report: Callable[[str], object] = lambda text: None,
-        progress: Callable[[Tally], object] = lambda tally: None,
     ) -> None:
-        self.runner = Runner(spark, limit, settings_.KEYS)
+        self.runner = Runner(spark, settings_.KEYS)
         self.folder = folder
         self.kind = "joins"
         self.report = report
-        self.progress = progress
         self.shrinking = shrinking
         self.tally = Tally()
         self.expects_failures = False
@@ -159,9 +151,7 @@ class Campaign:
                         break
                     if tag := self._one(seed, number, all_tables):
                         tags[tag] = number
-                    self.progress(self.tally)
             self.tally.fired += len(self.runner.fired(list(tags)))
-            self.tally.counted = self.tally.answered
             if not self.expects_failures:
                 for tag, reason in self.runner.broken(list(tags)).items():
                     self.tally.statuses["broken"] += 1
@@ -186,10 +176,6 @@ class Campaign:
         statement, values = make(seed, number, tables, self.kind)
         outcome = self.runner.compare(statement, values)
         self.tally.statuses[outcome.status] += 1
-        for i in range(2):
-            self.tally.seconds[i] += outcome.seconds[i]
-        if outcome.status == "refused":
-            self.tally.refused.append(f"{outcome.detail[:200]}\n{statement.sql()}")
         if outcome.is_fault:
             self.report(
                 f"{outcome.status}: seed {seed}, statement {number}: {outcome.detail}\n{statement.script()}"

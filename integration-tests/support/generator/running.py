@@ -25,6 +25,8 @@ _ENABLED = "spark.dynamicFilters.enabled"
 # Little data: two hundred partitions would take most of the time.
 _ALWAYS = {"spark.dynamicFilters.report.retainedQueries": "1000", "spark.sql.shuffle.partitions": "2"}
 _REPORT_SECONDS = 10.0
+# So many seconds a query may take with filters; without, half of it.
+_LIMIT = 40.0
 # So much longer than without filters no query over tables of this size may take with them, in seconds.
 _SLOWER = 5.0
 # How often stock Spark is asked again where it may fail by chance.
@@ -47,13 +49,11 @@ class Outcome:
             same, but a filter failed inside) | refused (stock Spark has no answer) | unstable (it has more
             than one) | lost (Spark has given up for the losses alone).
         detail: which rows differ, or the error.
-        seconds: without and with filters.
         tag: of the run with filters.
     """
 
     status: str
     detail: str = ""
-    seconds: tuple[float, float] = (0.0, 0.0)
     tag: str = ""
 
     @property
@@ -70,7 +70,6 @@ class Runner:
 
     Args:
         spark: a session of its own.
-        limit: seconds that a query may take with filters; without, half of it.
         keys: settings that statements may come with; outside a statement they are as Spark and the plugin
             ship them.
 
@@ -78,9 +77,8 @@ class Runner:
         losses: what happens while a query runs with filters.
     """
 
-    def __init__(self, spark: SparkSession, limit: float, keys: tuple[str, ...]) -> None:
+    def __init__(self, spark: SparkSession, keys: tuple[str, ...]) -> None:
         self.spark = spark
-        self.limit = limit
         self.losses: Callable[[], AbstractContextManager[object]] = nullcontext
         for key in keys:
             spark.conf.unset(key)
@@ -94,28 +92,28 @@ class Runner:
             tag = f"generated-{uuid.uuid4().hex}"
             start = time.perf_counter()
             try:
-                expected = self.rows(statement, False, self.limit / 2)
+                expected = self.rows(statement, False, _LIMIT / 2)
             except Exception as e:
                 return Outcome("refused", message(e))
             between = time.perf_counter()
             try:
                 with self.losses():
-                    actual = self.rows(statement, True, self.limit, tag)
+                    actual = self.rows(statement, True, _LIMIT, tag)
             except Late:
-                return Outcome("late", f"not done after {self.limit:.0f} s", tag=tag)
+                return Outcome("late", f"not done after {_LIMIT:.0f} s", tag)
             except Exception as e:
                 if _by_losses(e):
-                    return Outcome("lost", message(e), tag=tag)
+                    return Outcome("lost", message(e), tag)
                 chance = self._fails_at_times(statement, e)
-                return Outcome("unstable" if chance else "failed", message(e), tag=tag)
+                return Outcome("unstable" if chance else "failed", message(e), tag)
             seconds = (between - start, time.perf_counter() - between)
             detail = self._difference(statement, expected, actual)
             if not detail:
                 slow = self._slower(statement, seconds)
-                return Outcome("slow" if slow else "same", slow, seconds, tag)
-            again = self.rows(statement, False, self.limit)
+                return Outcome("slow" if slow else "same", slow, tag)
+            again = self.rows(statement, False, _LIMIT)
             unstable = self._difference(statement, expected, again)
-            return Outcome("unstable" if unstable else "different", detail, seconds, tag)
+            return Outcome("unstable" if unstable else "different", detail, tag)
 
     def _slower(self, statement: Statement, seconds: tuple[float, float]) -> str:
         """Whether filters make a query slower by seconds, whenever it runs; empty if they do not.
@@ -127,7 +125,7 @@ class Runner:
         again = []
         for filters in (True, False):
             start = time.perf_counter()
-            self.rows(statement, filters, self.limit)
+            self.rows(statement, filters, _LIMIT)
             again.append(time.perf_counter() - start)
         if again[0] - again[1] < _SLOWER:
             return ""
@@ -142,7 +140,7 @@ class Runner:
         condition = error.getCondition() if isinstance(error, PySparkException) else None
         for _ in range(_TRIES if condition else 0):
             try:
-                self.rows(statement, False, self.limit / 2)
+                self.rows(statement, False, _LIMIT / 2)
             except PySparkException as again:
                 if again.getCondition() == condition:
                     return True
@@ -152,7 +150,7 @@ class Runner:
 
     def _difference(self, statement: Statement, expected: Rows, actual: Rows) -> str:
         return comparison.difference(
-            statement, expected, actual, lambda: self.rows(statement, False, self.limit, unlimited=True)
+            statement, expected, actual, lambda: self.rows(statement, False, _LIMIT, unlimited=True)
         )
 
     def rows(
