@@ -13,7 +13,7 @@ import pytest
 
 import spark_dynamic_filters as sdf
 from support import tables
-from support.checks import ORDERS, Check, assert_rejected, assert_row_groups_pruned
+from support.checks import ORDERS, Check, assert_rejected
 from support.joins import ONE_SCAN_TASK, ROW_BASED, settings
 
 if TYPE_CHECKING:
@@ -43,14 +43,6 @@ def _view(t: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes(assert_same_result: Check, shape: str) -> None:
     assert_same_result(SHAPES[shape], ordered=True)
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("limit", [1, 199, 4_000, 4_001])
-def test_limits(assert_same_result: Check, limit: int) -> None:
-    query = f"SELECT * FROM t ORDER BY id LIMIT {limit}"
-    result = assert_same_result(query, ordered=True, fires=limit < 1_000)
-    assert len(result.on) == min(limit, tables.ROWS)
 
 
 def test_limit_above_the_setting(spark: SparkSession, assert_same_result: Check) -> None:
@@ -91,18 +83,6 @@ def test_nan_and_signed_zeros(spark: SparkSession, tmp_path: Path, assert_same_r
         query = f"SELECT * FROM floats ORDER BY f {order} LIMIT {limit}"
         assert_same_result(query, ordered=True, keys=["f"])
     assert_same_result("SELECT * FROM floats ORDER BY f DESC, id LIMIT 50", ordered=True)
-
-
-def test_all_keys_equal(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
-    table = pa.table(
-        {"k": pa.array([7] * 4_000), "id": pa.array(range(4_000)), "wide": pa.array(["x" * 50] * 4_000)}
-    )
-    spark.read.parquet(str(tables.write(table, tmp_path / "equal"))).createOrReplaceTempView("equal")
-    # Ties are free with one key, so nothing more is needed once the limit is reached.
-    assert_same_result("SELECT * FROM equal ORDER BY k LIMIT 5", keys=["k"])
-    # With a second key every tie on the first one must be seen.
-    result = assert_same_result("SELECT * FROM equal ORDER BY k, id DESC LIMIT 5", ordered=True, fires=False)
-    assert [row["id"] for row in result.on] == [3_999, 3_998, 3_997, 3_996, 3_995]
 
 
 def test_column_missing_from_some_files(
@@ -168,32 +148,6 @@ def test_files_of_pyarrow(
     _check_keys(spark, assert_same_result, path, special.get(writer, KEYS[i % len(KEYS)]))
 
 
-_SMALL = {"parquet.block.size": 32_768}
-_V2 = {
-    "parquet.bloom.filter.enabled#c_int": "true",
-    "parquet.writer.version": "v2",
-    "parquet.page.row.count.limit": 50,
-}
-
-
-@pytest.mark.core
-@pytest.mark.parametrize(
-    ("timestamps", "options"),
-    [("INT96", {}), ("TIMESTAMP_MICROS", _V2), ("TIMESTAMP_MILLIS", {})],
-    ids=["int96", "micros_v2", "millis"],
-)
-def test_files_of_spark(
-    spark: SparkSession,
-    tmp_path: Path,
-    assert_same_result: Check,
-    timestamps: str,
-    options: dict[str, str | int],
-) -> None:
-    with settings(spark, {"spark.sql.parquet.outputTimestampType": timestamps}):
-        spark.table("t").write.options(**_SMALL, **options).parquet(str(tmp_path / "data"))
-    _check_keys(spark, assert_same_result, tmp_path / "data", "c_int", "c_timestamp", "c_string")
-
-
 def test_files_of_duckdb(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
     duckdb = pytest.importorskip("duckdb")
     # Its row groups have at least 2,048 rows.
@@ -205,16 +159,6 @@ def test_files_of_duckdb(spark: SparkSession, tmp_path: Path, assert_same_result
             "(FORMAT parquet, ROW_GROUP_SIZE 2048, COMPRESSION zstd)"
         )
     _check_keys(spark, assert_same_result, tmp_path, "c_int", "c_timestamp", "c_string")
-
-
-@pytest.mark.core
-def test_rows_in_order_of_the_key(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
-    # The best rows are in the last file for one direction, in the first one for the other.
-    path = tables.write(tables.all_types(), tmp_path / "ordered")
-    spark.read.parquet(str(path)).createOrReplaceTempView("ordered")
-    for order in ("ASC", "DESC"):
-        query = f"SELECT * FROM ordered ORDER BY seq {order} LIMIT 10"
-        assert_row_groups_pruned(assert_same_result(query, ordered=True))
 
 
 def test_pages_are_skipped(spark: SparkSession, tmp_path: Path, assert_same_result: Check) -> None:
