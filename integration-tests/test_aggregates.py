@@ -55,18 +55,6 @@ def test_filtered(same_twice: Check, case: str) -> None:
     assert any(f["generation"] > 0 and f["state"] == "ready" for f in mine), result.analysis
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("first", [4, 8])
-def test_types(same_twice: Check, first: int) -> None:
-    """Of four types at a time: one aggregate has eight bounds at most. `TopKTypesSuite` has all types."""
-    kinds = list(tables.TYPES)[first : first + 4]
-    ends = ", ".join(f"min({kind}), max({kind})" for kind in kinds)
-    result = same_twice(f"SELECT {ends} FROM t WHERE grp > 1")
-    assert {c for f in result.filters if f["generation"] > 0 for c in f["columns"]} == set(kinds), (
-        result.analysis
-    )
-
-
 def test_only_the_row_groups_with_the_ends_are_read(same_twice: Check) -> None:
     result = same_twice("SELECT min(seq), max(seq) FROM t")
     assert_row_groups_pruned(result)
@@ -95,7 +83,6 @@ def test_nulls_and_no_rows(spark: SparkSession, tmp_path: Path, same_twice: Chec
 
 REJECTED = {
     "count": ("SELECT min(id), count(*) FROM t", ("count needs every row",)),
-    "sum": ("SELECT sum(id), max(id) FROM t", ("sum needs every row",)),
     "computed": ("SELECT min(id % 7) FROM t", ("computed",)),
     "groups": ("SELECT grp, min(id) FROM t GROUP BY grp", ("each group",)),
     "filter_clause": ("SELECT min(id) FILTER (WHERE grp = 3) FROM t", ("FILTER clause",)),
