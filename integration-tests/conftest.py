@@ -27,7 +27,7 @@ REASON = {"local-cluster": "processes", "connect": "client"}
 #: Parameters that say how a query is executed: each value occurs in each mode, in one module or another.
 #: Parameters that say what is queried (shapes, types, values) vary only in classic, and in tests that have a
 #: reason to run in the mode.
-AXES = frozenset({"strategy", "adaptive", "planner_mode", "reader", "full_retry", "kept", "cached", "how"})
+AXES = frozenset({"strategy", "adaptive", "reader", "full_retry", "kept", "cached", "how"})
 #: On older lines each test of the core is run once, and each way to execute a query.
 CORE_AXES = AXES | {choice.FUNCTION}
 _EVERY = bool(os.environ.get("EVERY_CASE"))
@@ -175,17 +175,6 @@ def f(spark: SparkSession) -> Iterator[sdf.UserFilter]:
     """A user filter for `seq` of `t`, which ascends from 0 to 3999."""
     with sdf.create_filter(spark, "wanted", "bigint") as made:
         yield made
-
-
-@pytest.fixture(params=[(a, c) for c in ("true", "false") for a in ("true", "false")], ids="-".join)
-def planner_mode(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
-    """A test under it runs with adaptive execution and generated code on and off."""
-    adaptive, codegen = request.param
-    modes = {"spark.sql.adaptive.enabled": adaptive, "spark.sql.codegen.wholeStage": codegen}
-    if codegen == "true":
-        modes |= jvm.GENERATED
-    with joins.settings(spark, modes):
-        yield
 
 
 @pytest.fixture
