@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_dynamic_filters import analyze
 from support.checks import Check, assert_rejected
-from support.joins import SHUFFLED, settings
+from support.joins import ADAPTIVE, SHUFFLED, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,22 +51,6 @@ def test_topk_above_a_topk(assert_same_result: Check) -> None:
     assert "limit is in the way" in by_column["c_int"]["reason"]
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT *, rand() AS r FROM t ORDER BY id LIMIT 5",
-        "SELECT * FROM t WHERE rand() < 0.5 ORDER BY id LIMIT 5",
-        "SELECT *, monotonically_increasing_id() AS m FROM t ORDER BY id LIMIT 5",
-    ],
-)
-def test_not_deterministic(spark: SparkSession, query: str) -> None:
-    # A retried task would see other rows than those that made the bound. The rows differ from run to run
-    # anyway.
-    analysis = analyze(spark.sql(query))
-    assert not analysis.fired()
-    assert any("deterministic" in reason for reason in analysis.reasons()), analysis.filters
-
-
 @pytest.mark.core
 @pytest.mark.parametrize(
     ("total", "repeats"), [("c_double", False), ("CAST(c_double AS DECIMAL(20, 4))", True)]
@@ -84,13 +67,13 @@ def test_build_side_that_is_decided_by_a_sum(
         assert_rejected(result, "the build side", "the order of its rows", producer="join")
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("adaptive", ADAPTIVE)
 def test_build_key_with_a_subquery(spark: SparkSession, assert_same_result: Check, adaptive: str) -> None:
     # The result of a subquery is given to the operators that Spark knows, and not to the keys of a tap.
     query = "SELECT t.id, label FROM t JOIN d ON t.grp = d.grp - (SELECT max(grp) - 4 FROM d)"
-    with settings(spark, {"spark.sql.adaptive.enabled": adaptive}, SHUFFLED):
+    with settings(spark, ADAPTIVE[adaptive], SHUFFLED):
         result = assert_same_result(query, fires=False)
-    if adaptive == "true":
+    if adaptive == "on":
         assert_rejected(result, "subquery", producer="join")
 
 
