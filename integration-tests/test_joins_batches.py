@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
 from support import joins, tables
@@ -55,21 +54,8 @@ def test_rows_that_do_not_match_reach_no_exchange_and_no_join(compare: Comparer,
     assert _output(run) == (len(run.rows), tables.ROWS), run
 
 
-def test_filters_of_several_columns(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
-    # Every key has two rows of `p`, of which one has 6 as its `g`.
-    rows = range(6, tables.ROWS, 40)
-    pairs = {
-        "j": [i * joins.KEYS // tables.ROWS for i in rows],
-        "h": pa.array([i % 10 for i in rows], pa.int32()),
-    }
-    joins.view(spark, tmp_path, "pairs", pa.table(pairs))
-    query = "SELECT p.id FROM p JOIN pairs ON p.k = pairs.j AND p.g = pairs.h"
-    run = compare(query, joins.SHUFFLED, joins.FOREVER, PLAIN).on
-    by_key = compare(query.replace("p.g", "abs(p.g)"), joins.SHUFFLED, joins.FOREVER, PLAIN).on
-    assert _output(run)[0] == len(run.rows) < _output(by_key)[0] < tables.ROWS, f"{run}\n{by_key}"
-
-
 @pytest.mark.core
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("strategy", joins.STRATEGIES)
 def test_all_types_and_nested_ones(
     spark: SparkSession, t: str, tmp_path: Path, compare: Comparer, strategy: str
