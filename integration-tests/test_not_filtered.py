@@ -12,6 +12,7 @@ from support.joins import ADAPTIVE, SHUFFLED, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.exhaustive
 
 # Queries whose rows are the same in each run, and words of the reason.
 REJECTED: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -18,7 +18,7 @@ import spark_dynamic_filters as sdf
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.exhaustive]
 
 SQL = "org.apache.spark.sql"
 #: What Spark, Parquet and Hadoop call: each class of ours that is one of these is asked.
