@@ -33,7 +33,7 @@ _WANTED: dict[str, tuple[int, tuple[str, ...]]] = {
         2_000,
         (
             *("LEFT OUTER JOIN", "RIGHT OUTER JOIN", "FULL OUTER JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"),
-            *("CROSS JOIN", "USING (", "<=>", "isnull(", " NOT IN (SELECT", "NOT EXISTS (", ") OR "),
+            *("CROSS JOIN", "USING (", "<=>", " NOT IN (SELECT", "NOT EXISTS (", ") OR "),
             *("= (SELECT m", "rank() OVER", "row_number() OVER", "GROUP BY", "ROLLUP", "HAVING", "DISTINCT"),
             *("UNION", "INTERSECT", "EXCEPT", "WITH c AS", "LATERAL VIEW", "LIMIT", "OFFSET"),
             *("BROADCAST(", "MERGE(", "SHUFFLE_HASH(", "REPARTITION(8)", "REBALANCE", "DYNAMIC_FILTER"),

@@ -153,31 +153,9 @@ def equal(r: random.Random, a: Visible, b: Visible, computed: float = 0.1) -> li
         return [f"{left} {r.choice(('=', '=', '=', '<=>'))} {right}"]
     if how < 0.6 or not same:
         return [f"{left} {'<=>' if how < 0.1 else '='} {right}"]
-    if how < 0.72:
+    if how < 0.8:
         return [f"{left} <=> {right}"]
-    if how < 0.86:
-        return null_safe(r, a, b, x, y)
     return [r.choice(BOTH.get(kind_x.family, ("{x} = {y}",))).format(x=left, y=right)]
-
-
-def null_safe(r: random.Random, a: Visible, b: Visible, x: str, y: str) -> list[str]:
-    """What Spark makes of `<=>`, or what only looks like it: other columns, other literals, other pairs."""
-    kind_x, kind_y = a.columns[x], b.columns[y]
-    value = r.choice((0, 0, r.randrange(228)))
-    other = value if r.random() < 0.7 else r.randrange(228)
-    left, right = f"{a.alias}.{x}", f"{b.alias}.{y}"
-    first = (
-        f"coalesce({left}, {kind_x.literal(kind_x.value(value))}) = "
-        f"coalesce({right}, {kind_y.literal(kind_y.value(other))})"
-    )
-    tests = [(left, right)]
-    if r.random() < 0.6:
-        # The tests of NULL go crosswise with those of other columns.
-        u, w = (f"{v.alias}.{r.choice(list(v.columns))}" for v in (a, b))
-        tests = r.choice(
-            ([(left, w), (u, right)], [(left, w)], [(u, right)], [(u, w)], [(left, w), (left, right)])
-        )
-    return [first, *(f"isnull({p}) = isnull({q})" for p, q in tests)]
 
 
 def between(r: random.Random, a: Visible, b: Visible) -> list[str]:
