@@ -53,7 +53,7 @@ _WANTED: dict[str, tuple[int, tuple[str, ...]]] = {
         300,
         (
             *("HAVING count(*)", "HAVING sum(", "SELECT DISTINCT", "slow(", "BROADCAST(", "DYNAMIC_FILTER("),
-            *("(SELECT /*+", "UNION ALL", "EXCEPT", "WITH c AS", " IN (SELECT", " NOT IN (SELECT"),
+            *("(SELECT /*+", "UNION ALL", "EXCEPT", " IN (SELECT", " NOT IN (SELECT"),
             *("LEFT SEMI JOIN", "LEFT ANTI JOIN", "LEFT OUTER JOIN", "INTERSECT", ") AS v1"),
             *("CACHE LAZY TABLE kept AS SELECT", "FROM kept q", "older_t2 "),
         ),

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from . import predicates
 from .data import Table
 from .kinds import PLAIN_KEYS
-from .model import Cte, Item, Join, Select, SetOperation, Source, Statement, Subquery
+from .model import Cte, Item, Join, Select, SetOperation, Source, Statement
 from .predicates import Visible
 from .relations import Maker
 
@@ -178,8 +178,8 @@ class _Maker(Maker):
     # ---- statements
 
     def statement(self) -> Statement:
-        shapes = (self._values, self._union, self._nested, self._named, self._within, self._beside)
-        result = self.r.choices(shapes, (7, 3, 1, 1, 1, 3))[0]()
+        shapes = (self._values, self._union, self._nested, self._beside)
+        result = self.r.choices(shapes, (7, 3, 3, 3))[0]()
         result.cached = not result.kept and self.r.random() < 0.15
         return result
 
@@ -209,22 +209,6 @@ class _Maker(Maker):
             late = self._comes_late()
             outer.joins.append(Join("JOIN", late, [f"{fact}.{self.y} = {late.alias}.y"]))
         return Statement(outer)
-
-    def _named(self) -> Statement:
-        """The joins have a name, and are read twice under different conditions."""
-        items = [Item("a.c0", "c0"), Item("b.c1", "c1")]
-        select = Select(items, Source("a", "c"), joins=[Join("JOIN", Source("b", "c"), ["a.c0 = b.c0"])])
-        select.where = [f"b.c1 < {self.r.randrange(2, 9)}"]
-        return Statement(select, [Cte("c", self._rows())])
-
-    def _within(self) -> Statement:
-        """The joins once more, in a condition of the query."""
-        select = self._rows()
-        inner, other = self._star()
-        select.where = [self.compared(f"{select.base.alias}.id", inner, f"{other}.id", "in")]
-        if self.r.random() < 0.25:
-            select.where.append(Subquery("0 <", self._value()))
-        return Statement(select)
 
     def _beside(self) -> Statement:
         """Rows of the joins, and rows of a cached result of the same joins."""
