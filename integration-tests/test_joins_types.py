@@ -169,15 +169,6 @@ def test_casts_that_are_no_widening(compare: Comparer, case: str, strategy: str)
         joins.assert_reason(result.on, "is computed")
 
 
-def test_struct_columns(spark: SparkSession, tmp_path: Path, compare: Comparer) -> None:
-    spark.table("t").selectExpr("id", "struct(c_int, c_string) AS k").write.parquet(str(tmp_path / "structs"))
-    spark.read.parquet(str(tmp_path / "structs")).createOrReplaceTempView("structs")
-    query = "SELECT p.id FROM structs p JOIN (SELECT k FROM structs WHERE id < 20) b ON p.k = b.k"
-    run = compare(query, joins.SHUFFLED, fires=False).on
-    joins.assert_not_pruned(run, "k")
-    joins.assert_reason(run, "is not supported")
-
-
 @pytest.mark.parametrize(("kind", "adaptive"), [(pa.int8(), "on"), (pa.int32(), "off")])
 def test_key_that_is_widened_between_its_exchange_and_the_join(
     spark: SparkSession, tmp_path: Path, kind: pa.DataType, adaptive: str
