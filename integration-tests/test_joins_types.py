@@ -22,38 +22,23 @@ if TYPE_CHECKING:
 # Spark normalizes keys of these types before it compares them.
 FLOATS = ("c_float", "c_double")
 
-# A narrower and a wider type of integers.
-INTEGERS = [("c_tinyint", "c_bigint"), ("c_smallint", "c_int")]
-
 NAN = float("nan")
-
-
-def _order(value: Any) -> Any:
-    return (math.isnan(value), value) if isinstance(value, float) else value
 
 
 def _some_keys(column: pa.ChunkedArray) -> list[Any]:
     """Up to 30 neighbouring values that `t` has, and a null."""
-    values = sorted({v for v in column.to_pylist() if v is not None and v == v}, key=_order)
+    values = sorted({v for v in column.to_pylist() if v is not None and v == v})
     start = len(values) // 3
     keys = values[start : start + 30] if len(values) > 2 else values[:1]
     return [*keys, None]
 
 
 @pytest.fixture(scope="module")
-def keys() -> dict[str, list[Any]]:
-    """Keys of each column of `t`."""
-    table = tables.all_types()
-    return {name: _some_keys(table[name]) for name in tables.TYPES}
-
-
-@pytest.fixture(scope="module")
-def compare(
-    spark: SparkSession, t: str, keys: dict[str, list[Any]], tmp_path_factory: pytest.TempPathFactory
-) -> Comparer:
-    folder = tmp_path_factory.mktemp("types")
+def compare(spark: SparkSession, t: str, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
+    """Builds b_<column> with some keys of each column of `t`."""
+    folder, table = tmp_path_factory.mktemp("types"), tables.all_types()
     for name, (kind, _) in tables.TYPES.items():
-        joins.view(spark, folder, f"b_{name}", pa.table({"j": pa.array(keys[name], kind)}))
+        _view(spark, folder, f"b_{name}", kind, _some_keys(table[name]))
     return Comparer(spark)
 
 
@@ -100,48 +85,6 @@ def test_nan_and_signed_zeros(
         assert result.off.rows
         if name == "one":
             joins.assert_pruned(result.on, "k")
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize(("narrow", "wide"), INTEGERS)
-def test_integers_of_two_widths(
-    spark: SparkSession,
-    tmp_path: Path,
-    compare: Comparer,
-    keys: dict[str, list[Any]],
-    narrow: str,
-    wide: str,
-    strategy: str,
-) -> None:
-    (narrow_type, _), (wide_type, _) = tables.TYPES[narrow], tables.TYPES[wide]
-    settings = STRATEGIES[strategy]
-
-    # The cast is on the probe's key: the values of the build side need not fit into it.
-    outside = _outside(narrow_type, wide_type, keys[narrow][0])
-    _view(spark, tmp_path, "wide_build", wide_type, [*keys[narrow], *outside])
-    result = compare(f"SELECT t.id, b.j FROM t JOIN wide_build b ON t.{narrow} = b.j", settings)
-    assert result.off.rows
-    joins.assert_pruned(result.on, narrow)
-
-    _view(spark, tmp_path, "outside_build", wide_type, outside)
-    result = compare(f"SELECT t.id, b.j FROM t JOIN outside_build b ON t.{narrow} = b.j", settings)
-    assert not result.off.rows
-    joins.assert_never_read(result.on, narrow)
-
-    # The cast is on the build's key.
-    _view(spark, tmp_path, "narrow_build", narrow_type, [1, 2, 3, None])
-    result = compare(f"SELECT t.id, b.j FROM t JOIN narrow_build b ON t.{wide} = b.j", settings)
-    joins.assert_pruned(result.on, wide)
-
-
-def _outside(narrow: pa.DataType, wide: pa.DataType, inside: int) -> list[int]:
-    """Values of the wide type that the narrow one does not have, on both sides of it."""
-    span = 2**narrow.bit_width
-    # Cut off to the narrow type, the third is `inside`, and the others are values as well.
-    values = [span, -span, inside + span, span // 2, -span // 2 - 1]
-    values += [2**62, 2**63 - 1, -(2**63)] if wide.bit_width == 64 else []
-    return [v for v in values if -(2 ** (wide.bit_width - 1)) <= v < 2 ** (wide.bit_width - 1)]
 
 
 # Joins of two types: the probe's column, the build key's type, and whether there is a filter. There is one if
