@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support import joins
-from support.checks import Check
 from support.joins import BROADCAST, SHUFFLED, Comparer, settings
 
 if TYPE_CHECKING:
@@ -102,9 +101,3 @@ def test_equal_limits_on_both_sides(compare: Comparer) -> None:
     other = "(SELECT j FROM b ORDER BY n LIMIT 10)"
     run = compare(f"SELECT p.* FROM p JOIN {other} t ON p.k = t.j ORDER BY p.id DESC LIMIT 10", BROADCAST).on
     assert any(f["producer"] == "topk" and f["columns"] == ["id"] for f in run.report.filters), str(run)
-
-
-def test_ties_of_the_side(assert_same_result: Check, spark: SparkSession) -> None:
-    query = "SELECT v, n FROM p LEFT JOIN b ON p.k = b.j ORDER BY v DESC LIMIT 50"
-    with settings(spark, SHUFFLED):
-        assert_same_result(query, keys=["v"], fires=None)
