@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from spark_dynamic_filters import conf
 from spark_dynamic_filters._analyze import Analysis, tagged
@@ -246,6 +247,16 @@ class Comparer:
                     break
         assert_fires(fires, query, on.analysis)
         return Comparison(off, on)
+
+
+def assert_same_failure(spark: SparkSession, query: str) -> None:
+    """A query fails with filters as it does without them: the exception's class and Spark's condition."""
+    errors = []
+    for enabled in (False, True):
+        with conf(spark).override(enabled=enabled), pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's
+            spark.sql(query).collect()
+        errors.append((caught.type, getattr(caught.value, "getCondition", lambda: None)()))
+    assert errors[0] == errors[1], query
 
 
 def in_time(strategy: str, adaptive: str) -> bool | None:
