@@ -11,7 +11,7 @@ import pytest
 from spark_dynamic_filters import analyze, filters
 from support import joins, tables
 from support.checks import assert_rejected, assert_row_groups_pruned, cases
-from support.joins import BROADCAST, SHUFFLED, settings
+from support.joins import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,7 +93,6 @@ REJECTED = {
         + " FROM t",
         ("more than 8",),
     ),
-    "sample": ("SELECT min(id) FROM t TABLESAMPLE (50 PERCENT) REPEATABLE (7)", ("sample",)),
 }
 
 
@@ -102,20 +101,6 @@ REJECTED = {
 def test_rejected(same_twice: Check, case: str) -> None:
     query, words = REJECTED[case]
     assert_rejected(same_twice(query, fires=False), *words, producer="aggregate")
-
-
-def test_shuffled_join_below(spark: SparkSession, same_twice: Check) -> None:
-    with settings(spark, SHUFFLED):
-        result = same_twice("SELECT min(p.id), max(few.n) FROM p JOIN few ON p.k = few.j")
-        assert_rejected(result, "in the way", producer="aggregate")
-
-
-@pytest.mark.exhaustive
-def test_outer_join_below(spark: SparkSession, same_twice: Check) -> None:
-    with settings(spark, BROADCAST):
-        same_twice("SELECT /*+ BROADCAST(few) */ min(p.k), max(p.k) FROM p LEFT JOIN few ON p.k = few.j")
-        query = "SELECT /*+ BROADCAST(p) */ min(p.k) FROM few LEFT JOIN p ON p.k = few.j AND p.id > 5"
-        assert_rejected(same_twice(query, fires=False), "in the way", producer="aggregate")
 
 
 def test_topk_and_aggregate_of_the_same_table(same_twice: Check) -> None:

@@ -23,14 +23,8 @@ if TYPE_CHECKING:
 # Queries over `t` whose rows are unique by their sort keys, and whose filter has to reach the scan.
 SHAPES = {
     "three_keys": "SELECT * FROM t ORDER BY c_boolean, c_tinyint DESC NULLS FIRST, id DESC LIMIT 30",
-    "alias_of_alias": (
-        "SELECT c AS d, s FROM (SELECT b AS c, s FROM (SELECT id AS b, grp AS s FROM t)) ORDER BY d LIMIT 9"
-    ),
     "computed_beside_key": "SELECT id, upper(c_string) AS u, grp + 1 AS n FROM t ORDER BY id LIMIT 10",
     "filter_with_nulls": "SELECT * FROM t WHERE c_int IS NULL OR c_date IS NULL ORDER BY id LIMIT 3",
-    "filter_in_subquery": (
-        "SELECT * FROM t WHERE id > (SELECT avg(id) - 1000 FROM range(0, 4000)) ORDER BY id LIMIT 10"
-    ),
 }
 
 
