@@ -122,12 +122,10 @@ def test_hints(same_twice: Check) -> None:
     same_twice(f"SELECT /*+ DYNAMIC_FILTER */ {calls} FROM t")
 
 
-def test_a_dataframe_that_runs_again_says_that_its_input_is_not_read(
-    spark: SparkSession, spark_mode: str
-) -> None:
+# Connect plans a DataFrame anew each time.
+@pytest.mark.exhaustive
+def test_a_dataframe_that_runs_again_says_that_its_input_is_not_read(spark: SparkSession) -> None:
     """Spark keeps shuffle files, so that no task sees a row of the second run."""
-    if spark_mode == "connect":
-        pytest.skip("Connect plans a DataFrame anew each time")
     frame = spark.sql("SELECT max(seq) AS again FROM t")
     seen = []
     for _ in range(2):

@@ -153,12 +153,10 @@ def test_plan_under_the_id_of_a_query_that_has_ended(spark: SparkSession, spark_
             context.setLocalProperty(key, None)
 
 
-def test_cached_plan_of_a_session_with_another_time_zone(
-    spark: SparkSession, spark_mode: str, tmp_path: Path
-) -> None:
+# It needs a second session of the same application, which Connect has not.
+@pytest.mark.exhaustive
+def test_cached_plan_of_a_session_with_another_time_zone(spark: SparkSession, tmp_path: Path) -> None:
     """Equal plans over text files, whose readers take the time zone from their session: other keys."""
-    if spark_mode == "connect":
-        pytest.skip("a session of the same application")
     start = dt.datetime(2024, 1, 1)
     lines = [f"{start + dt.timedelta(minutes=i)},{i % 20}\n" for i in range(400)]
     (tmp_path / "dim").mkdir()

@@ -159,8 +159,6 @@ def _classes() -> list[str]:
 
 
 def test_each_method_is_forwarded_or_has_a_reason(spark: SparkSession) -> None:
-    if getattr(spark, "_jvm", None) is None:
-        pytest.skip("looks into the driver")
     reflection = Reflection(spark)
     # Mixed in are Logging and the like, too.
     of_kinds = {k: reflection.names(reflection.load(k)) for k in KINDS}

@@ -145,10 +145,10 @@ def test_types(spark: SparkSession, column: str) -> None:
     assert [f["state"] for f in _subqueries(result)] == ["ready"], result.reasons()
 
 
-def test_a_subquery_runs_once(spark: SparkSession, spark_mode: str) -> None:
+# A client does not know the jobs of a query.
+@pytest.mark.exhaustive
+def test_a_subquery_runs_once(spark: SparkSession) -> None:
     """A query has as many jobs as without filters."""
-    if spark_mode == "connect":
-        pytest.skip("a client does not know the jobs of a query")
     both = (
         f"SELECT count(*) FROM f WHERE k >= {LAST} AND id > {LAST} "
         f"UNION ALL SELECT id FROM f WHERE k = {LAST}"
