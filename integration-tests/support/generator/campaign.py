@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import joins
 from . import data, failing, queries, replanned, shared, subqueries
 from . import settings as settings_
 from .data import Table
@@ -166,7 +167,7 @@ class Campaign:
         """The tables of a seed, and views of them that a kind asks for."""
         if self.kind == "failing":
             return failing.tables(self.runner.spark, folder, seed)
-        with self.runner.settings({"spark.dynamicFilters.enabled": "false"}):
+        with joins.settings(self.runner.spark, {"spark.dynamicFilters.enabled": "false"}):
             tables = data.write(self.runner.spark, folder, seed)
         if self.kind == "subqueries":
             return data.cached(self.runner.spark, tables)

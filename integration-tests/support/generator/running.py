@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -88,7 +88,7 @@ class Runner:
 
     def compare(self, statement: Statement, settings: dict[str, str]) -> Outcome:
         """Runs a statement twice; where the rows differ, once more without filters."""
-        with self.settings(settings):
+        with joins.settings(self.spark, settings):
             tag = f"generated-{uuid.uuid4().hex}"
             start = time.perf_counter()
             try:
@@ -225,18 +225,6 @@ class Runner:
             f"JOIN (SELECT explode(array({wanted})) AS t) ON contains(tag, t) GROUP BY t"
         ).collect()
         return {row["t"]: row["reason"] for row in found}
-
-    @contextmanager
-    def settings(self, values: dict[str, str]) -> Iterator[None]:
-        for key, value in values.items():
-            self.spark.conf.set(key, value)
-        try:
-            yield
-        finally:
-            for key in values:
-                self.spark.conf.unset(key)
-                if key in _ALWAYS:
-                    self.spark.conf.set(key, _ALWAYS[key])
 
 
 def _twice(frame: DataFrame) -> Rows:
