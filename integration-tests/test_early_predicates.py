@@ -16,7 +16,7 @@ from support.joins import Comparer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(170)]
+pytestmark = pytest.mark.exhaustive
 
 
 def test_not_without_those_that_guard_them(spark: SparkSession, tmp_path: Path) -> None:

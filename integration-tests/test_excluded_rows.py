@@ -17,7 +17,7 @@ from support.joins import FOREVER, STRATEGIES, Comparer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(170)]
+pytestmark = pytest.mark.exhaustive
 
 KEYS = 4_000
 MAY_FAIL = "may fail if a filter removes rows of a join or group below it"

@@ -14,8 +14,6 @@ from support.joins import FOREVER, STRATEGIES, Comparer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(170)
-
 _ROWS = 8_000
 
 # Sums of three and more have a canonical form that adds up in another order, or cannot be evaluated at all.

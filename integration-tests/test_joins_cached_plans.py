@@ -19,8 +19,6 @@ from support.joins import BROADCAST, FOREVER, SHUFFLED
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(170)
-
 _KEYS = 2_000
 _DRAWN = 80
 

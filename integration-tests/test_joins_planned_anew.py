@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(170)
-
 # By its files b1 is too large for a broadcast, and small enough when its keys are there. (Above HAVING, the
 # threshold of adaptive execution's own does not count: Spark forgets that the size was measured.)
 BECOMES_BROADCAST = {

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(170)
-
 SHARED = "an exchange that another part of the query uses too is in the way"
 
 

@@ -19,8 +19,6 @@ from support.joins import FOREVER, STRATEGIES, Comparer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(170)
-
 WAIT = "spark.dynamicFilters.join.waitTimeout"
 PLANS = [(strategy, adaptive) for strategy in STRATEGIES for adaptive in joins.ADAPTIVE]
 

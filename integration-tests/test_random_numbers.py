@@ -17,8 +17,6 @@ from spark_dynamic_filters.testing import assert_same_result
 from support import joins
 from support.user_filters import reported, users
 
-pytestmark = pytest.mark.timeout(150)
-
 _FILES = 16
 _ROWS = 500
 _KEYS = [3 * i + 1_000 for i in range(300)]
@@ -32,7 +30,7 @@ _SPLITS = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def probe(spark: SparkSession, tmp_path: Path) -> None:
     """Files of ascending keys that no query has read before."""
     folder = tmp_path / "probe"
@@ -46,7 +44,6 @@ def probe(spark: SparkSession, tmp_path: Path) -> None:
     spark.read.parquet(str(tmp_path / "keys.parquet")).createOrReplaceTempView("random_keys")
 
 
-@pytest.mark.usefixtures("probe")
 @pytest.mark.parametrize(
     "query",
     [
@@ -64,7 +61,6 @@ def test_the_same_in_each_run(spark: SparkSession, query: str, adaptive: str) ->
         joins.assert_pruned(on, "k")
 
 
-@pytest.mark.usefixtures("probe")
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 def test_functions_of_whole_partitions_see_those_of_stock_spark(spark: SparkSession, adaptive: str) -> None:
     def sums(batches):  # noqa: ANN001, ANN202 - a local function travels by value
@@ -89,7 +85,6 @@ _BY_SIZE = {
 }
 
 
-@pytest.mark.usefixtures("probe")
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 @pytest.mark.parametrize(
     "query",
@@ -113,13 +108,11 @@ def test_partitions_that_are_made_by_size_are_those_of_stock_spark(
         joins.assert_reason(run, "depends on the partition of each row")
 
 
-@pytest.mark.usefixtures("probe")
 def test_the_same_join_is_filtered_where_nothing_shows(spark: SparkSession) -> None:
     run = joins.Comparer(spark)(_JOIN.format(columns="k"), _SPLITS, joins.SHUFFLED, _BY_SIZE).on
     joins.assert_pruned(run, "k")
 
 
-@pytest.mark.usefixtures("probe")
 def test_groups_come_out_in_the_order_of_stock_spark(spark: SparkSession) -> None:
     # More groups than a map keeps them in: then they are sorted.
     groups = spark.table("random_probe").coalesce(1).groupBy("k").agg(F.collect_list("v").alias("l"))
@@ -134,7 +127,6 @@ _NUMBERED = (
 )
 
 
-@pytest.mark.usefixtures("probe")
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 @pytest.mark.parametrize("strategy", joins.STRATEGIES)
 def test_numbers_that_are_only_compared(spark: SparkSession, strategy: str, adaptive: str) -> None:
@@ -157,7 +149,6 @@ def test_numbers_that_are_only_compared(spark: SparkSession, strategy: str, adap
         assert fires in (None, pruned), f"{query}\n{run}"
 
 
-@pytest.mark.usefixtures("probe")
 @pytest.mark.parametrize(
     "condition",
     [
