@@ -16,14 +16,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from spark_dynamic_filters.testing import MODES, start_application
 from support import jvm, losses
 from support.generator import campaign
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_dynamic_filters import analyze, filters
 from support import joins, tables
-from support.checks import assert_rejected, assert_row_groups_pruned, cases
+from support.checks import Check, assert_rejected, assert_row_groups_pruned, cases
 from support.joins import settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_dynamic_filters.testing import SameResult
-
-    Check = Callable[..., SameResult]
 
 
 @pytest.fixture(scope="module", autouse=True)

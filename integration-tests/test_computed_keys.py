@@ -5,20 +5,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing import assert_same_result
 from support import joins, tables
 from support.checks import ORDERS
 from support.joins import STRATEGIES, Comparer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="module", autouse=True)

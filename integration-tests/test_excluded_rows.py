@@ -5,17 +5,13 @@ As others are gone, outer joins find no match for them; groups and windows have 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins
 from support.joins import FOREVER, STRATEGIES, Comparer
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.exhaustive
 

@@ -6,17 +6,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters._settings import find
-from spark_dynamic_filters.testing import faults
+from spark_dynamic_filters.testing import SparkApplication, faults
 from support.generator.campaign import Campaign
-
-if TYPE_CHECKING:
-    from spark_dynamic_filters.testing import SparkApplication
 
 pytestmark = [pytest.mark.processes, pytest.mark.client, pytest.mark.timeout(300)]
 

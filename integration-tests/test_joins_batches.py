@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins, tables
 from support.joins import Comparer
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PLAIN = {"spark.dynamicFilters.lateMaterialization.enabled": "false"}
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins
 from support.joins import FOREVER, STRATEGIES, Comparer
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _ROWS = 8_000
 

@@ -7,17 +7,14 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from support import joins
 from support.joins import BROADCAST, FOREVER, SHUFFLED
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _KEYS = 2_000
 _DRAWN = 80

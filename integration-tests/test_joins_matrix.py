@@ -6,15 +6,13 @@ A query joins all build sides at once: its branches are one join each, of tables
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins
 from support.joins import Comparer
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.exhaustive
 

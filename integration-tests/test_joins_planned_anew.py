@@ -5,19 +5,15 @@ side would then come from a second place, above an aggregate's HAVING, beside or
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins
 from support.joins import FOREVER, SHUFFLED, Comparer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 # By its files b1 is too large for a broadcast, and small enough when its keys are there. (Above HAVING, the
 # threshold of adaptive execution's own does not count: Spark forgets that the size was measured.)

@@ -6,18 +6,14 @@ Spark plans a query and each of its subqueries without the others. Filters of eq
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins, tables
 from support.joins import BROADCAST, FOREVER, SHUFFLED, STRATEGIES, Comparer, Run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 SHARED = "an exchange that another part of the query uses too is in the way"
 

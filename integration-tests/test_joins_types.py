@@ -7,17 +7,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins, tables
 from support.joins import STRATEGIES, Comparer
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 # Spark normalizes keys of these types before it compares them.
 FLOATS = ("c_float", "c_double")

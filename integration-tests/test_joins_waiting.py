@@ -9,15 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins
 from support.joins import FOREVER, STRATEGIES, Comparer
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 WAIT = "spark.dynamicFilters.join.waitTimeout"
 PLANS = [(strategy, adaptive) for strategy in STRATEGIES for adaptive in joins.ADAPTIVE]

@@ -9,14 +9,12 @@ from __future__ import annotations
 import re
 import zipfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.core, pytest.mark.exhaustive]
 

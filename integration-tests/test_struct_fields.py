@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_dynamic_filters.testing import assert_same_result
 from support import joins, tables
 from support.joins import STRATEGIES, Comparer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 ROWS = 4_000
 

@@ -5,19 +5,16 @@ Run with `TABLE_FORMAT=delta` or `TABLE_FORMAT=iceberg`, on a Spark line that th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing import assert_same_result
 from support import joins
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.core, pytest.mark.timeout(300)]
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins
 from support.joins import BROADCAST, SHUFFLED, Comparer, settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
 
 # Rows are unique by their sort keys, so that both runs have the same ones.
 REPEATED = {

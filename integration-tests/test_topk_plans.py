@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from support import tables
 from support.checks import ORDERS, Check, assert_rejected
 from support.joins import ONE_SCAN_TASK, ROW_BASED, settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 # Queries over `t` whose rows are unique by their sort keys, and whose filter has to reach the scan.
 SHAPES = {

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import Row, SparkSession
 
 from spark_dynamic_filters import conf
 from spark_dynamic_filters._analyze import Analysis, tagged
@@ -25,9 +26,6 @@ from spark_dynamic_filters.testing._rows import multiset_difference
 
 from . import tables
 from .checks import contains_all
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
 
 KEYS = 2_000
 _KEYS_PER_ROW_GROUP = tables.ROW_GROUP_ROWS * KEYS // tables.ROWS

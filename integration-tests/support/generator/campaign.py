@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from .. import joins
 from . import data, failing, queries, replanned, shared, subqueries
@@ -20,9 +21,6 @@ from .data import Table
 from .model import Statement
 from .running import Outcome, Runner
 from .shrinking import shrink
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 #: Statements over the tables of one seed.
 STATEMENTS = 40

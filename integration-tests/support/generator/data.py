@@ -9,15 +9,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
 from .kinds import BIGINT, COLUMNS, INT, RANKS, Kind
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _SMALL_PAGES = {"data_page_size": 128, "write_batch_size": 20, "max_rows_per_page": 20}
 

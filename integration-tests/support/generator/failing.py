@@ -15,17 +15,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
 from .data import Table, forget
 from .model import AnyOf, Condition, Cte, Item, Join, Order, Select, SetOperation, Source, Statement, Subquery
 from .relations import SIDE_HINTS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 KEYS = 600
 

@@ -8,18 +8,15 @@ import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
 from .. import joins
 from . import comparison
 from .comparison import Rows
 from .data import forget
 from .model import Statement
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _ENABLED = "spark.dynamicFilters.enabled"
 # Little data: two hundred partitions would take most of the time.
