@@ -109,7 +109,6 @@ def test_the_key_of_a_single_row_is_not_computed(spark: SparkSession) -> None:
         assert_same_result(spark, query, fires=None)
 
 
-@pytest.mark.core
 def test_files_and_row_groups_are_read_best_first(spark: SparkSession) -> None:
     """The table is in ascending order. Fails if row groups keep that order: none could be skipped then."""
     for order in ("to_date(ts) DESC", "-id"):

@@ -86,6 +86,8 @@ def test_columns_that_files_do_not_store(spark: SparkSession, tmp_path: Path, co
     assert _output(run)[0] == len(run.rows) < _output(run)[1], run
 
 
+# One process tests enough rows to give up.
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("strategy", joins.STRATEGIES)
 def test_filter_that_lets_most_rows_pass_is_given_up_in_its_own_stage(
     compare: Comparer, strategy: str
