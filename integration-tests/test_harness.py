@@ -91,12 +91,6 @@ def test_equal_rows_without_a_filter_are_a_failure(t: str, assert_same_result: C
 
 
 @pytest.mark.core
-def test_a_filter_where_none_may_fire_is_a_failure(t: str, assert_same_result: Check) -> None:
-    with pytest.raises(AssertionError, match=r"^a dynamic filter fired, and with fires=False none may"):
-        assert_same_result(f"SELECT * FROM {t} ORDER BY id LIMIT 5", fires=False)
-
-
-@pytest.mark.core
 def test_single_producers(t: str, assert_same_result: Check) -> None:
     query = f"SELECT * FROM {t} JOIN (SELECT max(id) AS m FROM {t}) ON id = m ORDER BY id LIMIT 5"
     result = assert_same_result(query)
@@ -119,10 +113,3 @@ def test_the_example_project(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 passed" in done.stdout
-
-
-def test_session_in_use(spark: SparkSession, spark_mode: str) -> None:
-    is_connect = type(spark).__module__.startswith("pyspark.sql.connect")
-    assert is_connect == (spark_mode == "connect")
-    if spark_mode == "local-cluster":
-        assert spark.conf.get("spark.master").startswith("local-cluster")
