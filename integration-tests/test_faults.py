@@ -72,13 +72,6 @@ def test_updates_with_faults(spark: SparkSession, queries: Queries, kind: str) -
     assert [k for k, n in happened.injected.items() if n > 0] == [kind], happened
 
 
-@pytest.mark.core
-def test_every_task_fails_once_after_it_has_contributed(spark: SparkSession, queries: Queries) -> None:
-    happened = _check_all(spark, queries.values(), failing_tasks=1.0)
-    assert happened.injected["task_failed"] > 10, happened
-    assert happened.seen["task_failures"] >= happened.injected["task_failed"], happened
-
-
 def test_build_partition_that_never_reports_holds_nobody_back(spark: SparkSession, queries: Queries) -> None:
     # The wait for the filter would take a minute.
     with joins.settings(spark, joins.FOREVER), faults(spark, lost=1.0) as happened:
@@ -124,15 +117,6 @@ def test_other_sessions_have_no_faults(
         assert happened.injected["task_failed"] > 0, happened
 
 
-def test_same_seed_same_failures(spark: SparkSession, t: str) -> None:
-    failures = []
-    for seed in (3, 3, 4):
-        with faults(spark, seed=seed, failing_tasks=0.5) as happened:
-            spark.sql(f"SELECT * FROM {t} ORDER BY c_int, id LIMIT 5").collect()
-            failures.append(happened.injected["task_failed"])
-    assert failures[0] == failures[1] > 0, failures
-
-
 # ---- what needs processes of its own
 
 
@@ -161,25 +145,6 @@ def test_faults_of_processes(
     # An executor a query.
     assert happened.injected[injected] >= (len(names) if "killed_executors" in kinds else 1), happened
     assert not seen or happened.seen[seen] > 0, happened
-
-
-@pytest.mark.usefixtures("_processes")
-def test_undecodable_messages_are_counted_and_dropped(spark: SparkSession, queries: Queries) -> None:
-    before = _refused(spark)
-    # A query may end before it has sent any.
-    for seed in range(5):
-        _check_all(spark, [*queries.values()] * 2, seed=seed, undecodable=1.0)
-        after = _refused(spark)
-        if any(after[name] > before[name] for name in after if name.startswith("refused")):
-            break
-    else:
-        pytest.fail(f"nothing was refused: {before}, {after}")
-    assert after["failures"] == before["failures"], (before, after)
-
-
-def _refused(spark: SparkSession) -> dict[str, int]:
-    rows = spark.sql("SELECT name, value FROM dynamic_filter_counters()").collect()
-    return {r["name"]: r["value"] for r in rows}
 
 
 @pytest.mark.usefixtures("_processes")
