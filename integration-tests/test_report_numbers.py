@@ -176,16 +176,6 @@ def test_nested_columns_read_row_by_row(spark: SparkSession, events: Path, strat
         assert scan["rows_output"] == found, scan
 
 
-def test_files_of_which_nothing_was_read(spark: SparkSession, events: Path) -> None:
-    """A file of which no row group was read was skipped; whether it was opened is another question."""
-    query = "SELECT * FROM events WHERE price >= 0 ORDER BY moment DESC, k LIMIT 7"
-    sdf.analyze(spark.sql(query))
-    analysis = sdf.analyze(spark.sql(query))
-    (scan,) = analysis.scans
-    assert scan["files_pruned"] >= scan["files_unopened"] > 0
-    assert f"{scan['files_unopened']} never opened" in str(analysis)
-
-
 def test_own_predicates_exclude_row_groups_of_unopened_files_too(spark: SparkSession, events: Path) -> None:
     """Known or not, opened or not: a row group counts if stock Spark would have read of it."""
     within = f"k BETWEEN {ROWS + ROW_GROUP} AND {5 * ROWS - ROW_GROUP - 1}"
