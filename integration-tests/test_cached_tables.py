@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from pyspark.storagelevel import StorageLevel
 
 import spark_dynamic_filters as sdf
 from support import joins, tables
@@ -29,14 +28,12 @@ _NUMBERS = itertools.count(1)
 
 
 @contextmanager
-def cached(
-    spark: SparkSession, frame: DataFrame, name: str, level: StorageLevel | None = None
-) -> Iterator[str]:
+def cached(spark: SparkSession, frame: DataFrame, name: str) -> Iterator[str]:
     """The name of a view of the rows, which are cached by the time it is there."""
     with joins.settings(spark, {"spark.sql.inMemoryColumnarStorage.batchSize": str(BATCH)}):
         # Equal plans have one cache.
         distinct = frame.where(f"id >= -{next(_NUMBERS)}")
-        kept = distinct.persist(level) if level else distinct.cache()
+        kept = distinct.cache()
         try:
             kept.count()
             kept.createOrReplaceTempView(name)
@@ -149,14 +146,6 @@ def test_report(spark: SparkSession, assert_same_result: Check, t: str) -> None:
     assert scan["rows_total"] == tables.ROWS == scan["rows_pruned"] + scan["rows_output"]
     assert scan["row_groups_total"] > 0
     assert scan["bytes_total"] >= scan["bytes_read"] > 0
-
-
-@pytest.mark.processes
-@pytest.mark.parametrize("level", ["MEMORY_ONLY", "DISK_ONLY", "MEMORY_AND_DISK_2"])
-def test_storage_levels(spark: SparkSession, assert_same_result: Check, t: str, level: str) -> None:
-    with cached(spark, spark.table(t), "leveled", getattr(StorageLevel, level)) as name:
-        query = f"SELECT * FROM {name} ORDER BY id LIMIT 10"
-        assert_row_groups_pruned(assert_same_result(query, ordered=True))
 
 
 @pytest.mark.client
