@@ -116,8 +116,9 @@ def sources(spark: SparkSession) -> None:
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_merge(spark: SparkSession, command: str, adaptive: str, strategy: str, vectors: bool) -> None:
+    feed = vectors and command == "all"
     with joins.settings(spark, joins.STRATEGIES[strategy], joins.ADAPTIVE[adaptive]):
-        opened = _compare(spark, "source", command, vectors)
+        opened = _compare(spark, "source", command, vectors, feed)
     if command in PRUNED and (strategy, adaptive) != ("shuffled", "off"):
         assert opened[-1][0] in (1, FILES), opened
         assert (FILES, FILES - 1) in opened, opened
@@ -128,10 +129,6 @@ def test_merge(spark: SparkSession, command: str, adaptive: str, strategy: str, 
 def test_merge_of_other_sources(spark: SparkSession, command: str, source: str) -> None:
     """A row of the target that matches twice is an error, unless it is only deleted."""
     _compare(spark, source, command, vectors=True)
-
-
-def test_change_data_feed(spark: SparkSession) -> None:
-    assert _compare(spark, "source", "upsert", vectors=True, feed=True)
 
 
 @pytest.mark.parametrize("second", [120, 2400])
