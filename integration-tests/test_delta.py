@@ -243,13 +243,6 @@ def test_user_filter(spark: SparkSession, deleted: str) -> None:
     assert "Overwrite" not in analysis.plan, str(analysis)
 
 
-def test_commands_that_take_no_subquery(spark: SparkSession, deleted: str) -> None:
-    for enabled in ("true", "false"):
-        settings = joins.settings(spark, {"spark.dynamicFilters.enabled": enabled})
-        with settings, pytest.raises(Exception, match=r"(?i)subquer"):
-            spark.sql(f"DELETE FROM {deleted} WHERE id IN (SELECT id FROM {deleted} WHERE id < 3)")
-
-
 def test_names_that_mean_other_columns_in_another_version(
     spark: SparkSession, assert_same_result: Check
 ) -> None:
