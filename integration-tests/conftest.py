@@ -94,7 +94,9 @@ def _runs(item: pytest.Item, mode: str, markers: str) -> bool:
     # One application runs the core of an older line and that of a table format.
     wanted |= {None} if markers == "core" else set()
     fits = (table_format.args[0] if table_format else None) in wanted
-    return fits and not exhaustive and not large and not drawn
+    only = item.get_closest_marker("only")
+    of_mode = only is None or mode in only.args
+    return fits and of_mode and not exhaustive and not large and not drawn
 
 
 def _case(item: pytest.Item) -> choice.Case:

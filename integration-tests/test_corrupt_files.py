@@ -74,12 +74,9 @@ def test_ignored(spark: SparkSession, torn: Path, query: str, how: str) -> None:
         assert any("corrupt files are ignored" in (r or "") for r in reasons), str(run)
 
 
+@pytest.mark.only("classic", "local-cluster")
 @pytest.mark.parametrize("query", ["topk", "broadcast", "max"])
-def test_ignored_since_the_query_was_planned(
-    spark: SparkSession, spark_mode: str, torn: Path, query: str
-) -> None:
-    if spark_mode == "connect":
-        pytest.skip("a query is planned when it runs")
+def test_ignored_since_the_query_was_planned(spark: SparkSession, torn: Path, query: str) -> None:
     spark.read.parquet(str(torn)).createOrReplaceTempView("torn")
     found = {}
     for enabled in (False, True):
@@ -91,14 +88,13 @@ def test_ignored_since_the_query_was_planned(
     assert found[True] == found[False]
 
 
+@pytest.mark.only("classic", "local-cluster")
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 @pytest.mark.parametrize("query", ["user", "broadcast"])
 def test_orc_ignored_since_the_query_was_planned(
-    spark: SparkSession, spark_mode: str, tmp_path: Path, query: str, adaptive: str
+    spark: SparkSession, tmp_path: Path, query: str, adaptive: str
 ) -> None:
     """By predicates that stock Spark does not have ORC's reader may leave out the stripe that is torn."""
-    if spark_mode == "connect":
-        pytest.skip("a query is planned when it runs")
     rows, last = 60_000, 59_990
     folder = tmp_path / "torn_orc"
     text = spark.range(0, rows, 1, 1).selectExpr("id AS k", "sha2(string(id), 256) AS payload")

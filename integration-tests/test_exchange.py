@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
 FILES, GROUPS, ROWS = 12, 40, 2_000  # files, row groups a file, rows a row group
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
-
-
-@pytest.fixture(autouse=True)
-def _processes(spark_mode: str) -> None:
-    if spark_mode != "local-cluster":
-        pytest.skip("one process has nobody to talk to")
+pytestmark = [pytest.mark.processes, pytest.mark.only("local-cluster"), pytest.mark.timeout(240)]
 
 
 def _write(folder: Path, best_file: int) -> str:

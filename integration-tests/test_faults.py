@@ -117,16 +117,7 @@ def test_other_sessions_have_no_faults(
         assert happened.injected["task_failed"] > 0, happened
 
 
-# ---- what needs processes of its own
-
-
-@pytest.fixture
-def _processes(spark_mode: str) -> None:
-    if spark_mode != "local-cluster":
-        pytest.skip("needs executors that are processes of their own")
-
-
-@pytest.mark.usefixtures("_processes")
+@pytest.mark.only("local-cluster")
 @pytest.mark.parametrize(
     ("kinds", "names", "injected", "seen"),
     [
@@ -147,7 +138,7 @@ def test_faults_of_processes(
     assert not seen or happened.seen[seen] > 0, happened
 
 
-@pytest.mark.usefixtures("_processes")
+@pytest.mark.only("local-cluster")
 def test_copies_of_slow_tasks_change_nothing(shuffled_path: Path, tmp_path: Path) -> None:
     # Speculation is a setting of the application. Spark puts no copy of a task on the same host, and
     # local-cluster has but one.

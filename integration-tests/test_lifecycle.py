@@ -130,11 +130,10 @@ def test_after_faults(spark: SparkSession, t: str, joined: str, spark_mode: str)
     _assert_nothing_left(spark)
 
 
+@pytest.mark.only("connect")
 def test_session_that_is_closed_during_a_query(
-    spark: SparkSession, all_types_path: Path, new_session: Callable[[], SparkSession], spark_mode: str
+    spark: SparkSession, all_types_path: Path, new_session: Callable[[], SparkSession]
 ) -> None:
-    if spark_mode != "connect":
-        pytest.skip("only Spark Connect has sessions that a client closes")
     from pyspark.errors.exceptions.connect import SparkConnectException
 
     session = new_session()
@@ -169,9 +168,8 @@ def test_broadcast_filters_are_gone(spark: SparkSession, spark_mode: str, tmp_pa
     _assert_nothing_left(spark)
 
 
-def test_threads_end(spark: SparkSession, t: str, spark_mode: str) -> None:
-    if spark_mode != "local-cluster":
-        pytest.skip("threads of the driver and of executors: once is enough")
+@pytest.mark.only("local-cluster")
+def test_threads_end(spark: SparkSession, t: str) -> None:
     spark.sql(f"SELECT * FROM {t} ORDER BY c_bigint LIMIT 5").collect()
     executors = {k: n for k, n in _held(spark, "").items() if re.fullmatch(r"\d+: threads", k)}
     # One for the exchange, and one that holds messages back, where a test of faults ran just before.

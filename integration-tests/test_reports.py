@@ -87,11 +87,10 @@ def test_analyze(frame: DataFrame) -> None:
     assert analysis._repr_html_().count("<table>") == 2
 
 
+@pytest.mark.only("connect")
 def test_analyze_of_a_plan_that_is_sent_compressed(
-    spark_mode: str, new_session: Callable[[], SparkSession], all_types_path: Path
+    new_session: Callable[[], SparkSession], all_types_path: Path
 ) -> None:
-    if spark_mode != "connect":
-        pytest.skip("of Spark Connect only")
     pytest.importorskip("zstandard")
     spark = new_session()
     # The client asks for it before its first plan.

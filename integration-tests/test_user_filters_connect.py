@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 
     from spark_dynamic_filters.testing._modes import SparkApplication
 
-pytestmark = [pytest.mark.client, pytest.mark.timeout(170)]
-
-
-@pytest.fixture(autouse=True)
-def _connect(spark_mode: str) -> None:
-    if spark_mode != "connect":
-        pytest.skip("of Spark Connect only")
+pytestmark = [pytest.mark.client, pytest.mark.only("connect"), pytest.mark.timeout(170)]
 
 
 def _random_bitmap(containers: int) -> tuple[bytes, np.ndarray]:
