@@ -8,18 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
+from spark_dynamic_filters.testing import SameResult, SparkApplication
 from support import choice, joins, jvm, packages, tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_dynamic_filters.testing import SameResult, SparkApplication
-
 
 #: The mark of tests that have a reason to run in a mode other than classic: they need processes, or the
 #: client makes a difference. Of all others, whose engine is the same everywhere, few run there.

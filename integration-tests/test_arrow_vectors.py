@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from support.joins import Comparer
+from support.joins import Comparer
 
 SPARK = tuple(map(int, pyspark.__version__.split(".")[:2]))
 pytestmark = pytest.mark.skipif(SPARK < (4, 3), reason="needs Spark 4.3")

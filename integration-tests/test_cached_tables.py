@@ -6,19 +6,15 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 import spark_dynamic_filters as sdf
 from support import joins, tables
 from support.checks import ORDERS, Check, assert_rejected, assert_row_groups_pruned
 from support.joins import ADAPTIVE, STRATEGIES, Comparer
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 #: As many rows as a row group of `t` has, which are next to each other in each column.
 BATCH = tables.ROW_GROUP_ROWS

@@ -6,17 +6,14 @@ it: which those are must not depend on what filters skip. Where it is not told s
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from support import joins
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 GROUPS = 5
 ROWS = 2_000

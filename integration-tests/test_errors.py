@@ -5,16 +5,12 @@ A text names the thing, what is wrong with it, and what is right, in 300 charact
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from support.errors import CASES
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.client, pytest.mark.timeout(180)]
 

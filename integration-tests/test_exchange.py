@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
 
 import spark_dynamic_filters as sdf
 from support import joins
 from support.applications import run_application, value
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
 
 FILES, GROUPS, ROWS = 12, 40, 2_000  # files, row groups a file, rows a row group
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_dynamic_filters import conf
 from support import joins
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 # Plans of a server are out of a client's reach.
 pytestmark = pytest.mark.only("classic", "local-cluster")

@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import Row, SparkSession
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing import Faults, faults
 from spark_dynamic_filters.testing._rows import multiset_difference
 from support import joins
 from support.applications import run_application, value
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
 
 # A query that hangs ends here: all of them together take a few seconds.
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(150)]

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import Row, SparkSession
 
 from spark_dynamic_filters import analyze
+from spark_dynamic_filters.testing import SameResult
 from support import joins, tables
 from support.checks import Check, cases
 from support.joins import SHUFFLED, settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
-
-    from spark_dynamic_filters.testing import SameResult
 
 pytestmark = pytest.mark.client
 

@@ -5,17 +5,14 @@ their scans: rows dropped below exchanges, files left out by partitions.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from support import joins, packages, tables
 from support.joins import STRATEGIES, Comparer
 from support.map_outputs import NO_FULL_RETRY, SLOW, check
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # With TABLE_FORMAT=avro the module runs with one format more.
 AVRO = packages.chosen() is packages.AVRO

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters import _commands
+from spark_dynamic_filters.testing._modes import SparkApplication
 from support.user_filters import ids
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_dynamic_filters.testing._modes import SparkApplication
 
 pytestmark = [pytest.mark.client, pytest.mark.only("connect"), pytest.mark.timeout(170)]
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters import FilterTypeMismatch, InvalidArgument
 from spark_dynamic_filters.testing import assert_same_result, faults
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 #: What is done with a session that has a filter `f` of type bigint, named "wanted", and a table `t`.
 Action = Callable[["SparkSession", sdf.UserFilter, str], object]

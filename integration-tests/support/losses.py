@@ -14,12 +14,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from spark_dynamic_filters.testing import faults
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _FILE = re.compile(r"shuffle_(\d+)_(\d+)_\d+\.(data|index)")
 _EXECUTOR = b"CoarseGrainedExecutorBackend"

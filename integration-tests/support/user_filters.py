@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters._analyze import tagged
 from spark_dynamic_filters._report import QueryReport, by_tag
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def reported(spark: SparkSession, run: Callable[[], Any]) -> tuple[Any, QueryReport]:
