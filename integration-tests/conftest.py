@@ -169,7 +169,7 @@ def t(spark: SparkSession, all_types_path: Path) -> str:
 
 @pytest.fixture
 def f(spark: SparkSession) -> Iterator[sdf.UserFilter]:
-    """A user filter for `seq` of `t`, which ascends from 0 to 3999."""
+    """A user filter, as for `seq` of `t`, which ascends from 0 to 3999."""
     with sdf.create_filter(spark, "wanted", "bigint") as made:
         yield made
 
