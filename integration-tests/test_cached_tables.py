@@ -24,14 +24,15 @@ _NUMBERS = itertools.count(1)
 
 
 @contextmanager
-def cached(spark: SparkSession, frame: DataFrame, name: str) -> Iterator[str]:
-    """The name of a view of the rows, which are cached by the time it is there."""
+def cached(spark: SparkSession, frame: DataFrame, name: str, is_filled: bool = True) -> Iterator[str]:
+    """The name of a view of the rows; the cache is filled by then, or by the first query of the view."""
     with joins.settings(spark, {"spark.sql.inMemoryColumnarStorage.batchSize": str(BATCH)}):
         # Equal plans have one cache.
         distinct = frame.where(f"id >= -{next(_NUMBERS)}")
         kept = distinct.cache()
         try:
-            kept.count()
+            if is_filled:
+                kept.count()
             kept.createOrReplaceTempView(name)
             yield name
         finally:
@@ -156,16 +157,11 @@ def test_the_query_that_fills_the_cache(spark: SparkSession, t: str, few: str) -
     for query in queries:
         with sdf.conf(spark).override(enabled=False):
             expected = sorted(spark.sql(query.format(t)).collect())
-        with joins.settings(spark, {"spark.sql.inMemoryColumnarStorage.batchSize": str(BATCH)}):
-            lazy = spark.table(t).where("grp >= 0").cache()
-            try:
-                lazy.createOrReplaceTempView("lazy")
-                for _ in range(2):
-                    assert sorted(spark.sql(query.format("lazy")).collect()) == expected
-                    counts = spark.sql("SELECT count(*), count(DISTINCT id) FROM lazy").first()
-                    assert counts == (tables.ROWS, tables.ROWS)
-            finally:
-                lazy.unpersist()
+        with cached(spark, spark.table(t), "lazy", is_filled=False):
+            for _ in range(2):
+                assert sorted(spark.sql(query.format("lazy")).collect()) == expected
+                counts = spark.sql("SELECT count(*), count(DISTINCT id) FROM lazy").first()
+                assert counts == (tables.ROWS, tables.ROWS)
 
 
 def test_build_side_runs_while_a_cache_is_filled(spark: SparkSession, c: str, t: str) -> None:
@@ -174,17 +170,12 @@ def test_build_side_runs_while_a_cache_is_filled(spark: SparkSession, c: str, t:
     keys = f"SELECT DISTINCT id AS x FROM {c} WHERE seq < 20"
     query = f"SELECT /*+ BROADCAST(b) */ l.id FROM {{}} AS l JOIN ({keys}) b ON l.id = b.x"
     expected = sorted(spark.sql(query.format(t)).collect())
-    with joins.settings(spark, {"spark.sql.inMemoryColumnarStorage.batchSize": str(BATCH)}):
-        for _ in range(3):
-            lazy = spark.table(t).where(f"id >= -{next(_NUMBERS)}").cache()
-            try:
-                lazy.createOrReplaceTempView("lazy")
-                run = joins.run(spark, query.format("lazy"))
-                assert sorted(run.rows) == expected
-                assert run.filters, run
-                assert all(f["generation"] > 0 for f in run.filters), run
-            finally:
-                lazy.unpersist()
+    for _ in range(3):
+        with cached(spark, spark.table(t), "lazy", is_filled=False):
+            run = joins.run(spark, query.format("lazy"))
+            assert sorted(run.rows) == expected
+            assert run.filters, run
+            assert all(f["generation"] > 0 for f in run.filters), run
 
 
 def test_unpersisted(spark: SparkSession, same_twice: Check, t: str) -> None:
