@@ -13,15 +13,6 @@ import spark_dynamic_filters as sdf
 
 pytestmark = pytest.mark.client
 
-#: The documented columns, which come first and in this order; more may follow.
-COLUMNS = {
-    "dynamic_filters": "query_id bigint, filter_id string, producer string, columns array<string>, "
-    "form string, state string, reason string, generation bigint, expression string, size_bytes bigint, "
-    "wait_ms bigint, ready_ms bigint, reason_code string, advice string",
-    "dynamic_filter_scans": "query_id bigint, scan_id bigint, table_name string, filter_ids array<string>, "
-    "files_total bigint, files_pruned bigint, row_groups_total bigint, row_groups_pruned bigint, "
-    "rows_total bigint, rows_pruned bigint, rows_output bigint, bytes_total bigint, bytes_read bigint",
-}
 FILTER_ID = re.compile(r"DynamicFilter#(\d+)")
 PLACEHOLDER = re.compile(r"DynamicFilter#(\d+) \[(\w+): not known yet\]")
 IN_FORCE = re.compile(r"DynamicFilter#(\d+) \[(\w+): (.+?)\]")
@@ -30,13 +21,6 @@ IN_FORCE = re.compile(r"DynamicFilter#(\d+) \[(\w+): (.+?)\]")
 @pytest.fixture
 def frame(spark: SparkSession, t: str) -> DataFrame:
     return spark.table(t).orderBy("id").limit(5)
-
-
-@pytest.mark.core
-def test_columns_of_the_table_functions(spark: SparkSession) -> None:
-    for function, columns in COLUMNS.items():
-        types = spark.sql(f"SELECT * FROM {function}()").dtypes
-        assert ", ".join(map(" ".join, types)).startswith(columns)
 
 
 @pytest.mark.core
