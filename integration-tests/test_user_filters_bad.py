@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,10 +19,9 @@ pytestmark = [pytest.mark.client, pytest.mark.timeout(120)]
 
 
 @pytest.fixture
-def f(spark: SparkSession) -> Iterator[sdf.UserFilter]:
-    with sdf.create_filter(spark, "wanted", "bigint") as made:
-        made.update(sdf.isin([1, 2]))
-        yield made
+def f(f: sdf.UserFilter) -> sdf.UserFilter:
+    f.update(sdf.isin([1, 2]))
+    return f
 
 
 #: The number 1 as a roaring bitmap.
