@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_dynamic_filters.testing import start_application
 from support.checks import Check
 
 pytestmark = pytest.mark.client
@@ -62,13 +61,9 @@ def test_order_is_compared_on_demand(spark: SparkSession, assert_same_result: Ch
         assert_same_result(_changing(spark, texts), ordered=True)
 
 
-def test_what_cannot_be_compared_or_started(
-    new_session: Callable[[], SparkSession], assert_same_result: Check
-) -> None:
+def test_what_cannot_be_compared(new_session: Callable[[], SparkSession], assert_same_result: Check) -> None:
     with pytest.raises(ValueError, match="another session"):
         assert_same_result(new_session().range(5))
-    with pytest.raises(ValueError, match="'cluster': unknown; valid are classic, local-cluster, connect"):
-        start_application("cluster")
 
 
 @pytest.mark.core
