@@ -84,13 +84,9 @@ def _during(spark: SparkSession, condition: str, change: Callable[[], Any]) -> t
 @pytest.mark.client
 @pytest.mark.usefixtures("slow")
 def test_a_bitmap_takes_effect_in_a_running_scan(spark: SparkSession, f: sdf.UserFilter) -> None:
-    pyroaring = pytest.importorskip("pyroaring")
+    pytest.importorskip("pyroaring")
     keep = [0, ALL // 2 - 1, ALL // 2, ALL - 1]
-    n, report = _during(
-        spark,
-        "dynamic_filter_prune('wanted', k)",
-        lambda: f.update(sdf.bitmap(pyroaring.BitMap64(keep))),
-    )
+    n, report = _during(spark, "dynamic_filter_prune('wanted', k)", lambda: f.update(sdf.bitmap(keep)))
     assert len(keep) <= n < 0.8 * ALL, n
     assert sum(s["row_groups_pruned"] for s in report.scans) > FILES * GROUPS // 6, report.scans
     (used,) = users(report)
