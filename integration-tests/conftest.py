@@ -8,18 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
+from spark_dynamic_filters.testing import SameResult, SparkApplication
 from support import choice, joins, jvm, packages, tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_dynamic_filters.testing import SameResult, SparkApplication
-
 
 #: The mark of tests that have a reason to run in a mode other than classic: they need processes, or the
 #: client makes a difference. Of all others, whose engine is the same everywhere, few run there.
@@ -94,7 +89,9 @@ def _runs(item: pytest.Item, mode: str, markers: str) -> bool:
     # One application runs the core of an older line and that of a table format.
     wanted |= {None} if markers == "core" else set()
     fits = (table_format.args[0] if table_format else None) in wanted
-    return fits and not exhaustive and not large and not drawn
+    only = item.get_closest_marker("only")
+    of_mode = only is None or mode in only.args
+    return fits and of_mode and not exhaustive and not large and not drawn
 
 
 def _case(item: pytest.Item) -> choice.Case:
@@ -172,7 +169,7 @@ def t(spark: SparkSession, all_types_path: Path) -> str:
 
 @pytest.fixture
 def f(spark: SparkSession) -> Iterator[sdf.UserFilter]:
-    """A user filter for `seq` of `t`, which ascends from 0 to 3999."""
+    """A user filter, as for `seq` of `t`, which ascends from 0 to 3999."""
     with sdf.create_filter(spark, "wanted", "bigint") as made:
         yield made
 

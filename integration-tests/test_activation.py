@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from difflib import unified_diff
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters._errors import EXTENSIONS_CLASS
 from support import joins, jvm
 from support.applications import LOG, run_application, value
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Tests start Spark by themselves: the mode of the suite makes no difference.
 pytestmark = pytest.mark.exhaustive

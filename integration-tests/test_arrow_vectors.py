@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from support.joins import Comparer
+from support.joins import Comparer
 
 SPARK = tuple(map(int, pyspark.__version__.split(".")[:2]))
 pytestmark = pytest.mark.skipif(SPARK < (4, 3), reason="needs Spark 4.3")
@@ -67,17 +63,12 @@ def _arrow(spark: SparkSession) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def compare(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Comparer:
     """Keys: a view of every 40th `k` of 1,000."""
+    # Off by default in 4.3.0.
+    spark.conf.set("spark.sql.timestampNanosTypes.enabled", "true")
     path = str(tmp_path_factory.mktemp("keys") / "keys")
     spark.sql("SELECT CAST(id * 40 AS INT) k, id x FROM range(30)").write.parquet(path)
     spark.read.parquet(path).createOrReplaceTempView("arrow_keys")
     return joins.Comparer(spark)
-
-
-@pytest.fixture(autouse=True)
-def _nanos(spark: SparkSession) -> Iterator[None]:
-    """Off by default in 4.3.0."""
-    with joins.settings(spark, {"spark.sql.timestampNanosTypes.enabled": "true"}):
-        yield
 
 
 def _assert_drops_rows(compare: Comparer, table: str, kinds: Iterable[str]) -> None:

@@ -6,20 +6,15 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from pyspark.storagelevel import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
 
 import spark_dynamic_filters as sdf
 from support import joins, tables
 from support.checks import ORDERS, Check, assert_rejected, assert_row_groups_pruned
 from support.joins import ADAPTIVE, STRATEGIES, Comparer
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 #: As many rows as a row group of `t` has, which are next to each other in each column.
 BATCH = tables.ROW_GROUP_ROWS
@@ -29,16 +24,15 @@ _NUMBERS = itertools.count(1)
 
 
 @contextmanager
-def cached(
-    spark: SparkSession, frame: DataFrame, name: str, level: StorageLevel | None = None
-) -> Iterator[str]:
-    """The name of a view of the rows, which are cached by the time it is there."""
+def cached(spark: SparkSession, frame: DataFrame, name: str, is_filled: bool = True) -> Iterator[str]:
+    """The name of a view of the rows; the cache is filled by then, or by the first query of the view."""
     with joins.settings(spark, {"spark.sql.inMemoryColumnarStorage.batchSize": str(BATCH)}):
         # Equal plans have one cache.
         distinct = frame.where(f"id >= -{next(_NUMBERS)}")
-        kept = distinct.persist(level) if level else distinct.cache()
+        kept = distinct.cache()
         try:
-            kept.count()
+            if is_filled:
+                kept.count()
             kept.createOrReplaceTempView(name)
             yield name
         finally:
@@ -151,14 +145,6 @@ def test_report(spark: SparkSession, assert_same_result: Check, t: str) -> None:
     assert scan["bytes_total"] >= scan["bytes_read"] > 0
 
 
-@pytest.mark.processes
-@pytest.mark.parametrize("level", ["MEMORY_ONLY", "DISK_ONLY", "MEMORY_AND_DISK_2"])
-def test_storage_levels(spark: SparkSession, assert_same_result: Check, t: str, level: str) -> None:
-    with cached(spark, spark.table(t), "leveled", getattr(StorageLevel, level)) as name:
-        query = f"SELECT * FROM {name} ORDER BY id LIMIT 10"
-        assert_row_groups_pruned(assert_same_result(query, ordered=True))
-
-
 @pytest.mark.client
 @pytest.mark.processes
 def test_the_query_that_fills_the_cache(spark: SparkSession, t: str, few: str) -> None:
@@ -171,16 +157,11 @@ def test_the_query_that_fills_the_cache(spark: SparkSession, t: str, few: str) -
     for query in queries:
         with sdf.conf(spark).override(enabled=False):
             expected = sorted(spark.sql(query.format(t)).collect())
-        with joins.settings(spark, {"spark.sql.inMemoryColumnarStorage.batchSize": str(BATCH)}):
-            lazy = spark.table(t).where("grp >= 0").cache()
-            try:
-                lazy.createOrReplaceTempView("lazy")
-                for _ in range(2):
-                    assert sorted(spark.sql(query.format("lazy")).collect()) == expected
-                    counts = spark.sql("SELECT count(*), count(DISTINCT id) FROM lazy").first()
-                    assert counts == (tables.ROWS, tables.ROWS)
-            finally:
-                lazy.unpersist()
+        with cached(spark, spark.table(t), "lazy", is_filled=False):
+            for _ in range(2):
+                assert sorted(spark.sql(query.format("lazy")).collect()) == expected
+                counts = spark.sql("SELECT count(*), count(DISTINCT id) FROM lazy").first()
+                assert counts == (tables.ROWS, tables.ROWS)
 
 
 def test_build_side_runs_while_a_cache_is_filled(spark: SparkSession, c: str, t: str) -> None:
@@ -189,17 +170,12 @@ def test_build_side_runs_while_a_cache_is_filled(spark: SparkSession, c: str, t:
     keys = f"SELECT DISTINCT id AS x FROM {c} WHERE seq < 20"
     query = f"SELECT /*+ BROADCAST(b) */ l.id FROM {{}} AS l JOIN ({keys}) b ON l.id = b.x"
     expected = sorted(spark.sql(query.format(t)).collect())
-    with joins.settings(spark, {"spark.sql.inMemoryColumnarStorage.batchSize": str(BATCH)}):
-        for _ in range(3):
-            lazy = spark.table(t).where(f"id >= -{next(_NUMBERS)}").cache()
-            try:
-                lazy.createOrReplaceTempView("lazy")
-                run = joins.run(spark, query.format("lazy"))
-                assert sorted(run.rows) == expected
-                assert run.filters, run
-                assert all(f["generation"] > 0 for f in run.filters), run
-            finally:
-                lazy.unpersist()
+    for _ in range(3):
+        with cached(spark, spark.table(t), "lazy", is_filled=False):
+            run = joins.run(spark, query.format("lazy"))
+            assert sorted(run.rows) == expected
+            assert run.filters, run
+            assert all(f["generation"] > 0 for f in run.filters), run
 
 
 def test_unpersisted(spark: SparkSession, same_twice: Check, t: str) -> None:

@@ -6,17 +6,14 @@ it: which those are must not depend on what filters skip. Where it is not told s
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from support import joins
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 GROUPS = 5
 ROWS = 2_000
@@ -74,12 +71,9 @@ def test_ignored(spark: SparkSession, torn: Path, query: str, how: str) -> None:
         assert any("corrupt files are ignored" in (r or "") for r in reasons), str(run)
 
 
+@pytest.mark.only("classic", "local-cluster")
 @pytest.mark.parametrize("query", ["topk", "broadcast", "max"])
-def test_ignored_since_the_query_was_planned(
-    spark: SparkSession, spark_mode: str, torn: Path, query: str
-) -> None:
-    if spark_mode == "connect":
-        pytest.skip("a query is planned when it runs")
+def test_ignored_since_the_query_was_planned(spark: SparkSession, torn: Path, query: str) -> None:
     spark.read.parquet(str(torn)).createOrReplaceTempView("torn")
     found = {}
     for enabled in (False, True):
@@ -91,14 +85,13 @@ def test_ignored_since_the_query_was_planned(
     assert found[True] == found[False]
 
 
+@pytest.mark.only("classic", "local-cluster")
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 @pytest.mark.parametrize("query", ["user", "broadcast"])
 def test_orc_ignored_since_the_query_was_planned(
-    spark: SparkSession, spark_mode: str, tmp_path: Path, query: str, adaptive: str
+    spark: SparkSession, tmp_path: Path, query: str, adaptive: str
 ) -> None:
     """By predicates that stock Spark does not have ORC's reader may leave out the stripe that is torn."""
-    if spark_mode == "connect":
-        pytest.skip("a query is planned when it runs")
     rows, last = 60_000, 59_990
     folder = tmp_path / "torn_orc"
     text = spark.range(0, rows, 1, 1).selectExpr("id AS k", "sha2(string(id), 256) AS payload")

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing import SameResult
 from support import joins
 from support.checks import Check
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.table_format("delta"), pytest.mark.core, pytest.mark.timeout(300)]
 
@@ -241,13 +239,6 @@ def test_user_filter(spark: SparkSession, deleted: str) -> None:
     # Delta runs queries over its log meanwhile, and refuses to write rows to nowhere.
     assert analysis.fired()
     assert "Overwrite" not in analysis.plan, str(analysis)
-
-
-def test_commands_that_take_no_subquery(spark: SparkSession, deleted: str) -> None:
-    for enabled in ("true", "false"):
-        settings = joins.settings(spark, {"spark.dynamicFilters.enabled": enabled})
-        with settings, pytest.raises(Exception, match=r"(?i)subquer"):
-            spark.sql(f"DELETE FROM {deleted} WHERE id IN (SELECT id FROM {deleted} WHERE id < 3)")
 
 
 def test_names_that_mean_other_columns_in_another_version(

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from support import joins
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.table_format("delta"), pytest.mark.core, pytest.mark.timeout(300)]
 
@@ -116,8 +113,9 @@ def sources(spark: SparkSession) -> None:
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_merge(spark: SparkSession, command: str, adaptive: str, strategy: str, vectors: bool) -> None:
+    feed = vectors and command == "all"
     with joins.settings(spark, joins.STRATEGIES[strategy], joins.ADAPTIVE[adaptive]):
-        opened = _compare(spark, "source", command, vectors)
+        opened = _compare(spark, "source", command, vectors, feed)
     if command in PRUNED and (strategy, adaptive) != ("shuffled", "off"):
         assert opened[-1][0] in (1, FILES), opened
         assert (FILES, FILES - 1) in opened, opened
@@ -128,10 +126,6 @@ def test_merge(spark: SparkSession, command: str, adaptive: str, strategy: str, 
 def test_merge_of_other_sources(spark: SparkSession, command: str, source: str) -> None:
     """A row of the target that matches twice is an error, unless it is only deleted."""
     _compare(spark, source, command, vectors=True)
-
-
-def test_change_data_feed(spark: SparkSession) -> None:
-    assert _compare(spark, "source", "upsert", vectors=True, feed=True)
 
 
 @pytest.mark.parametrize("second", [120, 2400])

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
 
 import spark_dynamic_filters as sdf
 from support import joins
 from support.applications import run_application, value
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
-
 FILES, GROUPS, ROWS = 12, 40, 2_000  # files, row groups a file, rows a row group
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
-
-
-@pytest.fixture(autouse=True)
-def _processes(spark_mode: str) -> None:
-    if spark_mode != "local-cluster":
-        pytest.skip("one process has nobody to talk to")
+pytestmark = [pytest.mark.processes, pytest.mark.only("local-cluster"), pytest.mark.timeout(240)]
 
 
 def _write(folder: Path, best_file: int) -> str:

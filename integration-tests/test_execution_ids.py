@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_dynamic_filters import conf
 from support import joins
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+# Plans of a server are out of a client's reach.
+pytestmark = pytest.mark.only("classic", "local-cluster")
 
 QUERY = "SELECT p.id, few.n FROM p JOIN few ON p.k = few.j"
 
 
 @pytest.fixture(scope="module")
-def expected(spark: SparkSession, spark_mode: str, tmp_path_factory: pytest.TempPathFactory) -> Counter:
-    if spark_mode == "connect":
-        pytest.skip("plans of a server are out of a client's reach")
+def expected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Counter:
     folder = tmp_path_factory.mktemp("executions")
     joins.view(spark, folder, "p", joins.probe())
     joins.view(spark, folder, "few", joins.build(range(5, joins.KEYS, 50)))

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import Row, SparkSession
 
 from spark_dynamic_filters import analyze
+from spark_dynamic_filters.testing import SameResult
 from support import joins, tables
 from support.checks import Check, cases
 from support.joins import SHUFFLED, settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
-
-    from spark_dynamic_filters.testing import SameResult
 
 pytestmark = pytest.mark.client
 
@@ -35,13 +31,9 @@ def _tables(spark: SparkSession, t: str, tmp_path_factory: pytest.TempPathFactor
     spark.sql("DROP TABLE log")
 
 
-def _reasons(result: SameResult) -> list[str]:
-    return [f["reason"] for f in result.filters if f["state"] == "disabled"]
-
-
 def _assert_avoided(result: SameResult) -> None:
     assert result.scans == [], result.analysis
-    assert AVOIDED in _reasons(result), result.analysis
+    assert AVOIDED in result.reasons(), result.analysis
 
 
 # TopKs whose filter the hint keeps from the scan. `HintsSuite` has aliases, whole blocks, both hints at once,

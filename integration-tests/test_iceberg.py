@@ -6,20 +6,16 @@ Run with `TABLE_FORMAT=iceberg`, on a Spark line that Iceberg has a package for.
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from support import joins
 from support.joins import STRATEGIES, Comparer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.table_format("iceberg"), pytest.mark.core]
 

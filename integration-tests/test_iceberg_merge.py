@@ -5,20 +5,16 @@ Run with `TABLE_FORMAT=iceberg`, on a Spark line that Iceberg has a package for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from support import joins
 from support.joins import STRATEGIES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.table_format("iceberg"), pytest.mark.core]
 

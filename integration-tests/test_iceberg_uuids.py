@@ -6,16 +6,12 @@ Run with `TABLE_FORMAT=iceberg`, on a Spark line that Iceberg has a package for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins
 from support.joins import Comparer
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.table_format("iceberg"), pytest.mark.core]
 

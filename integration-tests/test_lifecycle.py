@@ -10,16 +10,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters.testing import faults
 from support import joins
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.processes, pytest.mark.client, pytest.mark.timeout(150)]
 
@@ -130,11 +127,10 @@ def test_after_faults(spark: SparkSession, t: str, joined: str, spark_mode: str)
     _assert_nothing_left(spark)
 
 
+@pytest.mark.only("connect")
 def test_session_that_is_closed_during_a_query(
-    spark: SparkSession, all_types_path: Path, new_session: Callable[[], SparkSession], spark_mode: str
+    spark: SparkSession, all_types_path: Path, new_session: Callable[[], SparkSession]
 ) -> None:
-    if spark_mode != "connect":
-        pytest.skip("only Spark Connect has sessions that a client closes")
     from pyspark.errors.exceptions.connect import SparkConnectException
 
     session = new_session()
@@ -169,9 +165,8 @@ def test_broadcast_filters_are_gone(spark: SparkSession, spark_mode: str, tmp_pa
     _assert_nothing_left(spark)
 
 
-def test_threads_end(spark: SparkSession, t: str, spark_mode: str) -> None:
-    if spark_mode != "local-cluster":
-        pytest.skip("threads of the driver and of executors: once is enough")
+@pytest.mark.only("local-cluster")
+def test_threads_end(spark: SparkSession, t: str) -> None:
     spark.sql(f"SELECT * FROM {t} ORDER BY c_bigint LIMIT 5").collect()
     executors = {k: n for k, n in _held(spark, "").items() if re.fullmatch(r"\d+: threads", k)}
     # One for the exchange, and one that holds messages back, where a test of faults ran just before.

@@ -5,17 +5,14 @@ their scans: rows dropped below exchanges, files left out by partitions.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from support import joins, packages, tables
 from support.joins import STRATEGIES, Comparer
 from support.map_outputs import NO_FULL_RETRY, SLOW, check
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # With TABLE_FORMAT=avro the module runs with one format more.
 AVRO = packages.chosen() is packages.AVRO
@@ -240,24 +237,17 @@ def test_jdbc(spark: SparkSession, compare: Comparer, tmp_path: Path) -> None:
     joins.assert_reason(compare(query, joins.BROADCAST, fires=False).on, "JDBC", "same stage")
 
 
-_LOST = f"""
-slow = {SLOW.format(id="b.id", each=31)!r}
+_STORED = """
+spark.conf.set("spark.sql.sources.useV1SourceList", {v1!r})
+big.write.format({name!r}).save(str(folder / "stored"))
+reader = spark.read.format({name!r}).schema("id BIGINT, k INT, v BIGINT, s STRING")
+reader.load(str(folder / "stored")).createOrReplaceTempView("big")
+compare({query!r}, reducers=8)
 """
-_LOST += """
-if sys.argv[6] == "v2":
-    spark.conf.set("spark.sql.sources.useV1SourceList", "")
-for name in ("orc", "csv"):
-    big.write.format(name).save(str(folder / name))
-    frame = spark.read.format(name).schema("id BIGINT, k INT, v BIGINT, s STRING").load(str(folder / name))
-    frame.createOrReplaceTempView("big_" + name)
-late = "SELECT slow(j) AS j FROM dim WHERE j BETWEEN 1 AND 40"
-if sys.argv[5] == "late":
-    spark.conf.set("spark.dynamicFilters.join.waitTimeout", "0s")
-else:
-    late = "SELECT j FROM dim WHERE g = 7"
-compare(f'''SELECT /*+ BROADCAST(d) */ b.id, b.k, b.v, {slow}
-FROM (SELECT /*+ REPARTITION(8) */ * FROM big_{sys.argv[4]}) b JOIN ({late}) d ON b.k = d.j''', reducers=8)
-"""
+_KEYS = {
+    "in time": "SELECT j FROM dim WHERE g = 7",
+    "late": "SELECT slow(j) AS j FROM dim WHERE j BETWEEN 1 AND 40",
+}
 
 
 @pytest.mark.timeout(240)
@@ -273,5 +263,9 @@ FROM (SELECT /*+ REPARTITION(8) */ * FROM big_{sys.argv[4]}) b JOIN ({late}) d O
     ],
 )
 def test_lost_map_outputs(tmp_path: Path, name: str, filters: str, source: str) -> None:
-    # Rows of a round-robin exchange go by their position: if others come, some are lost or doubled.
-    check(_LOST, tmp_path, NO_FULL_RETRY, name, filters, source, pruned=filters == "in time")
+    """Rows of a round-robin exchange go by their position: if others come, some are lost or doubled."""
+    query = f"""SELECT /*+ BROADCAST(d) */ b.id, b.k, b.v, {SLOW.format(id="b.id", each=31)}
+        FROM (SELECT /*+ REPARTITION(8) */ * FROM big) b JOIN ({_KEYS[filters]}) d ON b.k = d.j"""
+    code = _STORED.format(v1=name if source == "v1" else "", name=name, query=query)
+    no_wait = {"spark.dynamicFilters.join.waitTimeout": "0s"} if filters == "late" else {}
+    check(code, tmp_path, NO_FULL_RETRY | no_wait, pruned=filters == "in time")

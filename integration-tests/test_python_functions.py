@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.functions import PandasUDFType
 from pyspark.sql.types import LongType
@@ -17,10 +18,7 @@ from support import joins
 from support.applications import run_application, value
 from support.checks import Check, assert_rejected
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    Half = Callable[..., Any]
+Half = Callable[..., Any]
 
 
 def _halves() -> dict[str, Callable[..., Any]]:

@@ -5,27 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 import spark_dynamic_filters as sdf
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-
 pytestmark = pytest.mark.client
 
-#: The documented columns, which come first and in this order; more may follow.
-COLUMNS = {
-    "dynamic_filters": "query_id bigint, filter_id string, producer string, columns array<string>, "
-    "form string, state string, reason string, generation bigint, expression string, size_bytes bigint, "
-    "wait_ms bigint, ready_ms bigint, reason_code string, advice string",
-    "dynamic_filter_scans": "query_id bigint, scan_id bigint, table_name string, filter_ids array<string>, "
-    "files_total bigint, files_pruned bigint, row_groups_total bigint, row_groups_pruned bigint, "
-    "rows_total bigint, rows_pruned bigint, rows_output bigint, bytes_total bigint, bytes_read bigint",
-}
 FILTER_ID = re.compile(r"DynamicFilter#(\d+)")
 PLACEHOLDER = re.compile(r"DynamicFilter#(\d+) \[(\w+): not known yet\]")
 IN_FORCE = re.compile(r"DynamicFilter#(\d+) \[(\w+): (.+?)\]")
@@ -34,13 +21,6 @@ IN_FORCE = re.compile(r"DynamicFilter#(\d+) \[(\w+): (.+?)\]")
 @pytest.fixture
 def frame(spark: SparkSession, t: str) -> DataFrame:
     return spark.table(t).orderBy("id").limit(5)
-
-
-@pytest.mark.core
-def test_columns_of_the_table_functions(spark: SparkSession) -> None:
-    for function, columns in COLUMNS.items():
-        types = spark.sql(f"SELECT * FROM {function}()").dtypes
-        assert ", ".join(map(" ".join, types)).startswith(columns)
 
 
 @pytest.mark.core
@@ -87,11 +67,10 @@ def test_analyze(frame: DataFrame) -> None:
     assert analysis._repr_html_().count("<table>") == 2
 
 
+@pytest.mark.only("connect")
 def test_analyze_of_a_plan_that_is_sent_compressed(
-    spark_mode: str, new_session: Callable[[], SparkSession], all_types_path: Path
+    new_session: Callable[[], SparkSession], all_types_path: Path
 ) -> None:
-    if spark_mode != "connect":
-        pytest.skip("of Spark Connect only")
     pytest.importorskip("zstandard")
     spark = new_session()
     # The client asks for it before its first plan.

@@ -7,17 +7,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
+from support import tables
 from support.applications import LOG, run_application, value
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 
@@ -33,12 +31,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     best = [_TENTH - 9 + i for i in range(10)]
     others = [7_700_000_000 + i * 1_000 for i in range(4_000)]
     keys = [*others[:2_000], *best, *others[2_000:]]
-    (folder / "fact").mkdir()
-    size = len(keys) // 4 + 1
-    for i in range(4):
-        part = keys[i * size : (i + 1) * size]
-        table = pa.table({"k": pa.array(part, pa.int64()), "p": [f"payload {j}" for j in range(len(part))]})
-        pq.write_table(table, folder / "fact" / f"part-{i}.parquet", row_group_size=200)
+    payload = [f"payload {i}" for i in range(len(keys))]
+    tables.write(pa.table({"k": pa.array(keys, pa.int64()), "p": payload}), folder / "fact")
     (folder / "few").mkdir()
     few = pa.table({"j": pa.array([_LEAST, 7_700_800_000, _GREATEST], pa.int64()), "w": [1, 2, 3]})
     pq.write_table(few, folder / "few" / "part-0.parquet")

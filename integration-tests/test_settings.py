@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
-from spark_dynamic_filters._settings import SETTINGS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from spark_dynamic_filters._settings import SETTINGS, find
 
 pytestmark = pytest.mark.client
 
-#: Values as Python has them, and ends of ranges. Those of support/errors.py are others.
-BAD_VALUES = {
-    "topk.enabled": "2",
-    "join.waitTimeout": 5,
-    "join.maxBuildRows": "0",
-    "bloom.fpp": "1.0",
-    "report.retainedQueries": "0",
-    "enabled": 1,
-    "topk.maxLimit": 1.5,
-    "maxFilterBytes": [8],
-    "in.maxValues": True,
-    "selectivity.giveUp": None,
-}
-
-
-@pytest.mark.core
-def test_defaults(spark: SparkSession) -> None:
-    conf = sdf.conf(spark)
-    assert conf.enabled is True
-    assert conf.topk.enabled is True
-    assert conf.topk.maxLimit == 100_000
-    assert conf.bloom.fpp == 0.01
-    assert conf.join.waitTimeout == "10s"
-    assert conf.maxFilterBytes == "8m"
-    assert conf.report.retainedQueries == 100
+#: A setting and a value that it refuses, as text or as Python has it.
+BAD_VALUES: list[tuple[str, object]] = [
+    ("enabled", "maybe"),
+    ("enabled", 1),
+    ("enabled", "x" * 1000),
+    ("topk.enabled", "2"),
+    ("topk.maxLimit", "-1"),
+    ("topk.maxLimit", "3000000000"),
+    ("topk.maxLimit", 1.5),
+    ("join.waitTimeout", "soon"),
+    ("join.waitTimeout", 5),
+    ("join.maxBuildRows", "0"),
+    ("maxFilterBytes", "big"),
+    ("maxFilterBytes", [8]),
+    ("in.maxValues", True),
+    ("bloom.fpp", "0"),
+    ("bloom.fpp", "1.0"),
+    ("selectivity.giveUp", "1.5"),
+    ("selectivity.giveUp", None),
+    ("report.retainedQueries", "0"),
+]
 
 
 @pytest.mark.core
@@ -47,6 +39,9 @@ def test_sql_lists_the_settings(spark: SparkSession, spark_config: dict[str, str
     # The tests' own application sets a few.
     expected = {s.key: (spark_config.get(s.key, s.default), s.meaning) for s in SETTINGS}
     assert {row["key"]: (row["value"], row["meaning"]) for row in rows} == expected
+    conf = sdf.conf(spark)
+    for setting in SETTINGS:
+        assert conf.get(setting.name) == setting.decode(expected[setting.key][0]), setting
 
 
 @pytest.mark.core
@@ -60,18 +55,20 @@ def test_python_and_sql_suggest_the_same_setting(spark: SparkSession) -> None:
 
 
 @pytest.mark.core
-@pytest.mark.parametrize(("name", "value"), BAD_VALUES.items())
+@pytest.mark.parametrize(("name", "value"), BAD_VALUES, ids=lambda value: str(value)[:30])
 def test_bad_values_are_refused(spark: SparkSession, name: str, value: object) -> None:
-    key = f"spark.dynamicFilters.{name}"
-    before = spark.conf.get(key)
+    """The texts as a whole are in support/errors.py."""
+    setting = find(name)
+    before = spark.conf.get(setting.key)
     for refused in (
-        lambda: spark.sql(f"SET {key}={value}").collect(),
-        lambda: spark.conf.set(key, str(value)),
+        lambda: spark.sql(f"SET {setting.key}={value}").collect(),
+        lambda: spark.conf.set(setting.key, str(value)),
         lambda: sdf.conf(spark).set(name, value),
     ):
-        with pytest.raises(Exception, match=rf"{key}: cannot be '.*'; it takes"):
+        with pytest.raises(Exception, match=rf"{setting.key}: cannot be '.*'; it takes ") as caught:
             refused()
-    assert spark.conf.get(key) == before
+        assert f"'; it takes {setting.takes}" in str(caught.value)
+    assert spark.conf.get(setting.key) == before
 
 
 def test_sql_and_conf_see_the_same(spark: SparkSession) -> None:
@@ -81,21 +78,4 @@ def test_sql_and_conf_see_the_same(spark: SparkSession) -> None:
     conf.topk.maxLimit = 78
     assert spark.sql("SET spark.dynamicFilters.topk.maxLimit").collect()[0]["value"] == "78"
     spark.sql("RESET spark.dynamicFilters.topk.maxLimit").collect()
-    assert conf.topk.maxLimit == 100_000
-
-
-def test_override_restores(spark: SparkSession) -> None:
-    conf = sdf.conf(spark)
-    conf.topk.maxLimit = 9
-    with conf.override(enabled=False, **{"topk.maxLimit": 5, "join.waitTimeout": "1s"}):
-        assert (conf.enabled, conf.topk.maxLimit, conf.join.waitTimeout) == (False, 5, "1s")
-        with conf.override(enabled=True):
-            assert conf.enabled is True
-        assert conf.enabled is False
-    # `bloom.fpp` was not set before. The value is refused, and nothing stays changed.
-    with pytest.raises(ValueError, match=r"bloom\.fpp"), conf.override(enabled=False, **{"bloom.fpp": 7}):
-        pass
-    assert (conf.enabled, conf.topk.maxLimit, conf.join.waitTimeout) == (True, 9, "10s")
-    assert "spark.dynamicFilters.enabled" not in spark.conf.getAll
-    del conf.topk.maxLimit
     assert conf.topk.maxLimit == 100_000

@@ -7,16 +7,14 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from support import joins
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _DATES = [[dt.date(2020, 1, d), dt.date(2021, 1, d)] for d in (1, 2, 3)]
 _DECIMALS = [[Decimal(f"{n}.10"), Decimal(f"{n}.20")] for n in (1, -3, 5)]

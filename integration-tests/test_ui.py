@@ -186,9 +186,7 @@ def test_jobs_are_named_by_their_query(told: dict[str, Any]) -> None:
 
 def test_the_history_server(told: dict[str, Any], folder: Path) -> None:
     base = f"/history/{told['application']}"
-    on_disk = f"spark.history.store.path={folder / 'store'}"
-    (folder / "store").mkdir()
-    with ui.history_server(folder / "logs", folder, Path(jar_path()), conf=(on_disk,)) as url:
+    with ui.history_server(folder / "logs", folder, jar_path()) as url:
         page = _ok(ui.get(f"{url}{base}/DynamicFilters/"))
         assert f'{base}/DynamicFilters/query/?id={told["join-id"]}"' in page
         for name in ("topk", "join", "rejected", "hidden"):

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters import _commands
+from spark_dynamic_filters.testing._modes import SparkApplication
 from support.user_filters import ids
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_dynamic_filters.testing._modes import SparkApplication
-
-pytestmark = [pytest.mark.client, pytest.mark.timeout(170)]
-
-
-@pytest.fixture(autouse=True)
-def _connect(spark_mode: str) -> None:
-    if spark_mode != "connect":
-        pytest.skip("of Spark Connect only")
+pytestmark = [pytest.mark.client, pytest.mark.only("connect"), pytest.mark.timeout(170)]
 
 
 def _random_bitmap(containers: int) -> tuple[bytes, np.ndarray]:

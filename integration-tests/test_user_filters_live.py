@@ -8,21 +8,19 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_dynamic_filters as sdf
 from spark_dynamic_filters._analyze import tagged
 from spark_dynamic_filters._report import QueryReport, by_tag
 from support.joins import settings
 from support.user_filters import users
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(150)]
 
@@ -63,12 +61,6 @@ def slow(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield
 
 
-@pytest.fixture
-def f(spark: SparkSession) -> Iterator[sdf.UserFilter]:
-    with sdf.create_filter(spark, "live", "bigint") as made:
-        yield made
-
-
 def _during(spark: SparkSession, condition: str, change: Callable[[], Any]) -> tuple[int, QueryReport]:
     """Runs the slow query and, while it runs, `change`."""
 
@@ -92,13 +84,9 @@ def _during(spark: SparkSession, condition: str, change: Callable[[], Any]) -> t
 @pytest.mark.client
 @pytest.mark.usefixtures("slow")
 def test_a_bitmap_takes_effect_in_a_running_scan(spark: SparkSession, f: sdf.UserFilter) -> None:
-    pyroaring = pytest.importorskip("pyroaring")
+    pytest.importorskip("pyroaring")
     keep = [0, ALL // 2 - 1, ALL // 2, ALL - 1]
-    n, report = _during(
-        spark,
-        "dynamic_filter_prune('live', k)",
-        lambda: f.update(sdf.bitmap(pyroaring.BitMap64(keep))),
-    )
+    n, report = _during(spark, "dynamic_filter_prune('wanted', k)", lambda: f.update(sdf.bitmap(keep)))
     assert len(keep) <= n < 0.8 * ALL, n
     assert sum(s["row_groups_pruned"] for s in report.scans) > FILES * GROUPS // 6, report.scans
     (used,) = users(report)
@@ -120,7 +108,7 @@ def test_updates_that_a_running_query_does_not_follow(spark: SparkSession, f: sd
                 closed.update(bad)
         closed.close()
 
-    condition = "dynamic_filter('pinned', k) AND dynamic_filter_prune('live', k)"
+    condition = "dynamic_filter('pinned', k) AND dynamic_filter_prune('wanted', k)"
     n, report = _during(spark, f"{condition} AND dynamic_filter_prune('closed', k)", change)
     assert n == ALL - 100
     assert sorted(u["generation"] for u in users(report)) == [0, 0, 1]
@@ -134,7 +122,7 @@ def test_a_dataframe_that_runs_twice_at_a_time(spark: SparkSession, f: sdf.UserF
     """The second run is planned anew: the first one has its own generation, and its own report."""
     f.update(sdf.between(0, 999))
     frame = spark.sql(
-        "SELECT k, reflect('java.lang.Thread', 'sleep', 4L) AS s FROM slow WHERE dynamic_filter('live', k)"
+        "SELECT k, reflect('java.lang.Thread', 'sleep', 4L) AS s FROM slow WHERE dynamic_filter('wanted', k)"
     )
 
     def run() -> tuple[int, QueryReport | None]:
@@ -159,7 +147,7 @@ def test_a_dataframe_that_runs_twice_at_a_time(spark: SparkSession, f: sdf.UserF
 def test_a_large_update_reaches_running_scans(spark: SparkSession, f: sdf.UserFilter) -> None:
     """More than a message between driver and executors may carry."""
     keep = range(10_000_000, 4_000_000_000, 10_000)
-    n, report = _during(spark, "dynamic_filter_prune('live', k)", lambda: f.update(sdf.isin([7, *keep])))
+    n, report = _during(spark, "dynamic_filter_prune('wanted', k)", lambda: f.update(sdf.isin([7, *keep])))
     assert 1 <= n < 0.9 * ALL, n
     assert [u["generation"] for u in users(report)] == [1]
 
@@ -183,7 +171,7 @@ def test_queries_while_another_thread_updates(spark: SparkSession, f: sdf.UserFi
     def read(condition: str, right: Callable[[set[int], list[set[int]]], bool]) -> None:
         for _ in range(READS):
             first = updated[0]
-            rows = {r.k for r in spark.sql(f"SELECT k FROM slow WHERE {condition}('live', k)").collect()}
+            rows = {r.k for r in spark.sql(f"SELECT k FROM slow WHERE {condition}('wanted', k)").collect()}
             of = [{k for k in range(low, high + 1) if k < ALL} for low, high in ranges[first:]]
             assert right(rows, of), (condition, first, len(ranges), sorted(rows)[:3], len(rows))
 

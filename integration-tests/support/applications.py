@@ -195,11 +195,11 @@ def _counters(spark: SparkSession) -> dict[str, int]:
 
 
 @contextmanager
-def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """A Spark cluster for an application in this process: a master and workers of one core, in its JVM.
+def standalone_cluster(folder: Path) -> Iterator[str]:
+    """A Spark cluster for an application in this process: a master and two workers of one core, in its JVM.
 
-    Unlike in local-cluster each worker has a host (127.0.0.2, 127.0.0.3, ...): Spark puts the copy of a slow
-    task only where no other attempt of it runs.
+    Unlike in local-cluster each worker has a host (127.0.0.2, 127.0.0.3): Spark puts the copy of a slow task
+    only where no other attempt of it runs.
 
     Yields:
         The master's URL.
@@ -213,7 +213,7 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
     url = f"spark://127.0.0.1:{running[0].address().port()}"
     urls = SparkContext._gateway.new_array(jvm.java.lang.String, 1)  # type: ignore[union-attr]
     urls[0] = url
-    for i in range(1, workers + 1):
+    for i in (1, 2):
         at, work, number = (f"127.0.0.{i + 1}", 0, 0, 1, 1024), str(folder / "work"), jvm.scala.Some(i)
         begin = deploy.worker.Worker.startRpcEnvAndEndpoint
         running.append(begin(*at, urls, work, number, conf, jvm.scala.Option.empty()))

@@ -14,16 +14,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from spark_dynamic_filters.testing import faults
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _FILE = re.compile(r"shuffle_(\d+)_(\d+)_\d+\.(data|index)")
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
 _POLL_SECONDS = 0.005
+#: From one random loss to the next, on average.
+_MEAN_SECONDS = 0.4
 
 
 class ShuffleFiles:
@@ -64,7 +64,7 @@ def _numbers(file: Path) -> tuple[int, int]:
 
 
 class _Watcher(threading.Thread):
-    """Does something once, or again and again, until the body of a `with` statement ends."""
+    """Does something once, or again and again, until the body of its `with` statement ends."""
 
     def __init__(self, step: Callable[[], bool], pause: Callable[[], float]) -> None:
         super().__init__(daemon=True)
@@ -77,7 +77,10 @@ class _Watcher(threading.Thread):
             if self._step():
                 return
 
-    def stop(self) -> None:
+    def __enter__(self) -> None:
+        self.start()
+
+    def __exit__(self, *_: object) -> None:
         self._end.set()
         self.join(30)
 
@@ -126,21 +129,16 @@ def lost_map(
             return True
         return False
 
-    watcher = _Watcher(step, lambda: _POLL_SECONDS)
-    watcher.start()
-    try:
+    with _Watcher(step, lambda: _POLL_SECONDS):
         yield lost
-    finally:
-        watcher.stop()
 
 
 class RandomLosses:
-    """Losses at random moments, in the body of a `with` statement.
+    """Losses at random moments, while its `watcher` runs.
 
     Args:
         folder: `spark.local.dir` of the application, in which executors keep their files, too.
         seed: of moments and choices.
-        mean: seconds from one loss to the next, on average.
         application: its id, to kill an executor, one at most; None kills none.
         most: no more losses than this.
 
@@ -149,21 +147,14 @@ class RandomLosses:
         executors: how many executors were killed.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        seed: int,
-        mean: float,
-        application: str | None = None,
-        most: int = 4,
-    ) -> None:
+    def __init__(self, folder: Path, seed: int, application: str | None, most: int) -> None:
         self.files = 0
         self.executors = 0
         self._shuffles = ShuffleFiles(folder)
         self._random = random.Random(seed)
         self._application = application
         self._most = most
-        self._watcher = _Watcher(self._step, lambda: self._random.expovariate(1 / mean))
+        self.watcher = _Watcher(self._step, lambda: self._random.expovariate(1 / _MEAN_SECONDS))
 
     def _step(self) -> bool:
         r = self._random
@@ -192,16 +183,6 @@ class RandomLosses:
         except ProcessLookupError:
             return False
         return True
-
-    def __enter__(self) -> RandomLosses:
-        self._watcher.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._watcher.stop()
-
-    def __repr__(self) -> str:
-        return f"RandomLosses(files={self.files}, executors={self.executors})"
 
 
 def executors(application: str) -> list[int]:
@@ -251,8 +232,9 @@ def losses(spark: SparkSession, folder: Path, seed: int, mode: str) -> Iterator[
     """
     processes = mode == "local-cluster"
     application = spark.sparkContext.applicationId if processes else None
+    happened = RandomLosses(folder, seed, application, most=4 if processes else 1)
     with (
         faults(spark, seed=seed, slow_tasks=0.15, slow=0.3, fetch_failures=0.1 if processes else None),
-        RandomLosses(folder, seed, 0.4, application, 4 if processes else 1) as happened,
+        happened.watcher,
     ):
         yield happened

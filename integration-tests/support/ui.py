@@ -40,14 +40,13 @@ def get(url: str) -> tuple[int, str]:
 
 
 @contextmanager
-def history_server(logs: Path, folder: Path, *jars: Path, conf: tuple[str, ...] = ()) -> Iterator[str]:
+def history_server(logs: Path, folder: Path, jar: str) -> Iterator[str]:
     """A History Server over a folder of event logs.
 
     Args:
         logs: the folder.
-        folder: for its own log.
-        jars: put on its class path.
-        conf: more of its settings, `key=value`.
+        folder: for its own log and what it stores.
+        jar: put on its class path.
 
     Yields:
         Its URL, once it has listed an application.
@@ -56,16 +55,17 @@ def history_server(logs: Path, folder: Path, *jars: Path, conf: tuple[str, ...] 
 
     home = _find_spark_home()
     port = free_port()
+    (folder / "store").mkdir()
     settings = {
         "spark.history.fs.logDirectory": logs.as_uri(),
         "spark.history.ui.port": str(port),
-        **dict(c.split("=", 1) for c in conf),
+        "spark.history.store.path": str(folder / "store"),
     }
     environment = os.environ | {
         "SPARK_HOME": home,
         "SPARK_PUBLIC_DNS": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "512m",
-        "SPARK_DAEMON_CLASSPATH": os.pathsep.join(str(j) for j in jars),
+        "SPARK_DAEMON_CLASSPATH": jar,
         "SPARK_HISTORY_OPTS": " ".join(f"-D{key}={value}" for key, value in settings.items()),
     }
     command = [str(Path(home, "bin", "spark-class")), "org.apache.spark.deploy.history.HistoryServer"]

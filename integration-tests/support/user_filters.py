@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import spark_dynamic_filters as sdf
+from pyspark.sql import DataFrame, SparkSession
+
 from spark_dynamic_filters._analyze import tagged
 from spark_dynamic_filters._report import QueryReport, by_tag
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def reported(spark: SparkSession, run: Callable[[], Any]) -> tuple[Any, QueryReport]:
@@ -25,10 +23,6 @@ def reported(spark: SparkSession, run: Callable[[], Any]) -> tuple[Any, QueryRep
 def users(report: QueryReport) -> list[Any]:
     """The report's users' filters."""
     return [f for f in report.filters if f["producer"] == "user"]
-
-
-def row_groups_pruned(report: QueryReport) -> int:
-    return sum(s["row_groups_pruned"] for s in report.scans) + sum(s["files_pruned"] for s in report.scans)
 
 
 def assert_in_scan(report: QueryReport, form: str | None = None) -> None:
@@ -51,9 +45,3 @@ def ids(df: DataFrame, column: str = "id") -> list[int]:
 def expected(df: DataFrame, condition: str) -> list[int]:
     """The same for rows that a plain condition passes."""
     return ids(df.where(condition))
-
-
-def without_filters(spark: SparkSession, df: DataFrame) -> list[int]:
-    """`ids` with the plugin's optimizations off: what the conditions say by themselves."""
-    with sdf.conf(spark).override(enabled=False):
-        return ids(df)

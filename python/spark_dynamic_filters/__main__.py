@@ -43,7 +43,11 @@ def main(argv: list[str] | None = None) -> int:
             print(error, file=sys.stderr)
             return 1
     else:
-        print_confs()
+        keys = max(len(setting.key) for setting in SETTINGS)
+        defaults = max(len(setting.default) for setting in SETTINGS)
+        for setting in SETTINGS:
+            print(f"{setting.key:<{keys}}  {setting.default:<{defaults}}  {setting.meaning}")
+            print(f"{'':<{keys}}  {'':<{defaults}}  Takes {setting.takes}.")
     return 0
 
 
@@ -55,15 +59,6 @@ def _rows(text: str) -> int:
     if rows < _demo.ROWS_OF_A_DEVICE:
         raise argparse.ArgumentTypeError(f"at least {_demo.ROWS_OF_A_DEVICE} rows are needed, {rows} given")
     return rows
-
-
-def print_confs() -> None:
-    """Prints the table of settings."""
-    keys = max(len(setting.key) for setting in SETTINGS)
-    defaults = max(len(setting.default) for setting in SETTINGS)
-    for setting in SETTINGS:
-        print(f"{setting.key:<{keys}}  {setting.default:<{defaults}}  {setting.meaning}")
-        print(f"{'':<{keys}}  {'':<{defaults}}  Takes {setting.takes}.")
 
 
 if __name__ == "__main__":

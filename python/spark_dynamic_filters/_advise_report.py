@@ -13,7 +13,7 @@ from typing import Any
 from . import _analysis_text, _html_table
 from ._advise_log import Application, Execution, Unreadable, find, read
 from ._advise_plan import Query, judge
-from ._analysis_html import STYLE
+from ._analysis_html import STYLE, document
 from ._errors import shown, unsupported_spark
 
 _HEADER = ("query", "seconds", "task time", "spared", "scan", "rows", "pass", "filters")
@@ -175,10 +175,7 @@ def _html(advices: Sequence[Advice], skipped: Sequence[tuple[str, str]]) -> str:
         counts = [[reason, f"{count:,}"] for reason, count in advice.reasons]
         parts.append(_html_table.table(("why other filters are not possible", "queries"), counts))
     parts += [f"<p>skipped {escape(path)}: {escape(reason)}</p>" for path, reason in skipped]
-    return (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{_TITLE}</title>'
-        f'<style>{STYLE}</style></head><body class="sdf">{"".join(parts)}</body></html>\n'
-    )
+    return document(_TITLE, f'<style>{STYLE}</style><div class="sdf">{"".join(parts)}</div>')
 
 
 def _seconds(ms: float) -> str:

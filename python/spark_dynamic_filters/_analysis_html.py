@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _analysis as words
@@ -48,9 +49,25 @@ def render(report: QueryReport, seconds: float) -> str:
     return f'<div class="sdf">{"".join(parts)}</div>'
 
 
-def page(report: QueryReport, seconds: float) -> str:
-    """A whole document of one query."""
-    return document(f"query {report.query_id}", render(report, seconds))
+class Page:
+    """What a notebook shows, and what is written as a document of its own."""
+
+    def _title(self) -> str:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        raise NotImplementedError
+
+    def to_html(self, path: str | Path) -> None:
+        """Writes what a notebook shows as a document of its own, with plans drawn.
+
+        Args:
+            path: of the file; an existing one is replaced.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        Path(path).write_text(document(self._title(), self._repr_html_()), encoding="utf-8")
 
 
 def document(title: str, body: str) -> str:

@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import _analysis_html, _analysis_text
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Analysis(QueryReport):
+class Analysis(QueryReport, _analysis_html.Page):
     """One run of a query; made by `analyze(df)`. Prints as text, and shows in a notebook with the plan drawn.
 
     Attributes:
@@ -47,16 +46,8 @@ class Analysis(QueryReport):
     def _repr_html_(self) -> str:
         return _analysis_html.render(self, self.seconds)
 
-    def to_html(self, path: str | Path) -> None:
-        """Writes what a notebook shows as a document of its own, with the plan drawn.
-
-        Args:
-            path: of the file; an existing one is replaced.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        Path(path).write_text(_analysis_html.page(self, self.seconds), encoding="utf-8")
+    def _title(self) -> str:
+        return f"query {self.query_id}"
 
     def summary(self) -> str:
         """One sentence: how many filters were in force and what they skipped; without one, why."""

@@ -6,10 +6,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import _analysis_html
+from ._analysis_html import Page
 from ._analyze import Analysis, require_query, run_analyzed
 from ._conf import conf
 from ._errors import InvalidArgument
@@ -35,7 +34,7 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Page):
     """A query with filters off and on; made by `compare(df)`. Prints as text, and shows in a notebook.
 
     Attributes:
@@ -76,17 +75,8 @@ class Comparison:
         told = "".join(f"<p>{escape(line)}</p>" for line in [self._verdict(), *self._faults()])
         return table(_COLUMNS, self._cells()) + told + self.analysis._repr_html_()
 
-    def to_html(self, path: str | Path) -> None:
-        """Writes what a notebook shows as a document of its own.
-
-        Args:
-            path: of the file; an existing one is replaced.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        title = f"query {self.analysis.query_id} with filters off and on"
-        Path(path).write_text(_analysis_html.document(title, self._repr_html_()), encoding="utf-8")
+    def _title(self) -> str:
+        return f"query {self.analysis.query_id} with filters off and on"
 
     def _cells(self) -> list[list[str]]:
         return [

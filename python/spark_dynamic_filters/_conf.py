@@ -224,26 +224,8 @@ class JoinConf(ConfGroup):
     maxBuildRows: int
 
 
-class AggregateConf(ConfGroup):
-    """`spark.dynamicFilters.aggregate.*`."""
-
-    enabled: bool
-
-
-class SubqueryConf(ConfGroup):
-    """`spark.dynamicFilters.subquery.*`."""
-
-    enabled: bool
-
-
-class ExchangeConf(ConfGroup):
-    """`spark.dynamicFilters.exchange.*`."""
-
-    enabled: bool
-
-
-class LateMaterializationConf(ConfGroup):
-    """`spark.dynamicFilters.lateMaterialization.*`."""
+class SwitchConf(ConfGroup):
+    """A group that has `enabled` alone."""
 
     enabled: bool
 
@@ -279,10 +261,10 @@ class Conf(ConfGroup):
     enabled: bool
     topk: TopKConf
     join: JoinConf
-    aggregate: AggregateConf
-    subquery: SubqueryConf
-    exchange: ExchangeConf
-    lateMaterialization: LateMaterializationConf
+    aggregate: SwitchConf
+    subquery: SwitchConf
+    exchange: SwitchConf
+    lateMaterialization: SwitchConf
     in_: InConf
     bloom: BloomConf
     maxFilterBytes: str

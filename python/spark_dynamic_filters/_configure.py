@@ -11,7 +11,7 @@ import shlex
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from ._errors import (
     EXTENSIONS_CLASS,
@@ -25,7 +25,6 @@ from ._errors import (
 from ._jar import JAR_PREFIX, faults_jars, jar_path
 
 Builder = TypeVar("Builder")
-Target = Literal["classic", "connect in this process", "connect elsewhere"]
 
 
 def configure(builder: Builder) -> Builder:
@@ -62,14 +61,14 @@ def configure(builder: Builder) -> Builder:
     options = getattr(builder, "_options", None)
     if not isinstance(options, dict) or not callable(getattr(builder, "config", None)):
         raise InvalidArgument(f"configure: expected a SparkSession.builder, got {type(builder).__name__}")
-    if _needs_no_spark_here(builder, options):
+    if _is_client(builder, options):
         return builder
-    if refusal := unsupported_spark(_pyspark_version()):
+    from pyspark import __version__ as version
+
+    if refusal := unsupported_spark(version):
         warnings.warn(refusal, stacklevel=2)
         return builder
-    target = _target(builder, options)
-    if target == "connect elsewhere":
-        return builder
+    is_connect = _starts_a_server(options)
     # A builder's value would replace these settings, not add to them.
     jvm_runs = _jvm_runs()
     inherited = _running_jvm_conf() if jvm_runs else {**_properties(), **_submitted_settings()}
@@ -98,7 +97,7 @@ def configure(builder: Builder) -> Builder:
     extensions = items(options.get("spark.sql.extensions", inherited.get("spark.sql.extensions")))
     if EXTENSIONS_CLASS in extensions:
         return builder
-    if target == "connect in this process":
+    if is_connect:
         _set(builder, "spark.sql.extensions", [*extensions, EXTENSIONS_CLASS])
         _hide_false_warnings()
     else:
@@ -138,21 +137,16 @@ def _remote(options: dict[str, Any]) -> Any:
     return options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
 
 
-def _needs_no_spark_here(builder: Any, options: dict[str, Any]) -> bool:
-    """Whether the builder is a client's: then any version of PySpark will do."""
-    return type(builder).__module__.startswith("pyspark.sql.connect") or str(_remote(options)).startswith(
-        "sc://"
-    )
+def _is_client(builder: Any, options: dict[str, Any]) -> bool:
+    """Whether the builder's server is elsewhere: then any version of PySpark will do."""
+    if type(builder).__module__.startswith("pyspark.sql.connect"):
+        return True
+    remote = _remote(options)
+    return remote is not None and not str(remote).startswith("local")
 
 
-def _pyspark_version() -> str:
-    import pyspark
-
-    return str(pyspark.__version__)
-
-
-def _target(builder: Any, options: dict[str, Any]) -> Target:
-    """Which kind of session the builder will make, by the rules of `SparkSession.Builder.getOrCreate`."""
+def _starts_a_server(options: dict[str, Any]) -> bool:
+    """Whether the session will be one of Connect, by the rules of `SparkSession.Builder.getOrCreate`."""
     remote = _remote(options)
     if _remote_only():
         raise ImportError(
@@ -161,11 +155,13 @@ def _target(builder: Any, options: dict[str, Any]) -> Target:
             'or name a server, .remote("sc://host:15002")'
         )
     if remote is not None:
-        return "connect in this process" if str(remote).startswith("local") else "connect elsewhere"
+        return True
     mode = str(options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))).lower()
     if mode not in ("classic", "connect"):
-        mode = _default_api_mode()
-    return "connect in this process" if mode == "connect" else "classic"
+        from pyspark.util import default_api_mode
+
+        mode = default_api_mode()
+    return mode == "connect"
 
 
 def _meant(remote: Any, options: dict[str, Any]) -> str:
@@ -178,12 +174,6 @@ def _remote_only() -> bool:
     from pyspark.util import is_remote_only
 
     return bool(is_remote_only())
-
-
-def _default_api_mode() -> str:
-    from pyspark.util import default_api_mode
-
-    return str(default_api_mode())
 
 
 def items(value: Any) -> list[str]:

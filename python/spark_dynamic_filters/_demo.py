@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._analyze import Analysis, analyze
+from ._analyze import analyze
 from ._conf import conf
 from ._configure import configure
 from ._errors import unsupported_spark
@@ -131,22 +131,18 @@ def _show(rows: int, folder: Path) -> int:
             make_tables(spark, folder, rows, note)
         different = 0
         for title, query in QUERIES:
-            print(f"\n{title}\n\n{_indented(query)}\n")
+            print(f"\n{title}\n\n    {query}\n")
             with progress("running it with and without filters"):
                 run = compare(spark, query)
             analysis = analyze(spark.sql(query))
             found = "the same in both" if run.equal else "which DIFFER: please report this"
             print(f"{analysis}\n\n{run}; {len(run.rows_on):,} rows, {found}.")
             different += not run.equal
-            _warn_if_idle(analysis)
+            if not any(scan["rows_pruned"] for scan in analysis.scans):
+                print("No filter skipped anything; the column `reason` above says why.")
         return 1 if different else 0
     finally:
         spark.stop()
-
-
-def _warn_if_idle(analysis: Analysis) -> None:
-    if not any(scan["rows_pruned"] for scan in analysis.scans):
-        print("No filter skipped anything; the column `reason` above says why.")
 
 
 def _session() -> SparkSession:
@@ -170,9 +166,7 @@ def _session() -> SparkSession:
     return spark
 
 
-def make_tables(
-    spark: SparkSession, folder: Path, rows: int, note: Callable[[str], None] = lambda _: None
-) -> None:
+def make_tables(spark: SparkSession, folder: Path, rows: int, note: Callable[[str], None]) -> None:
     """Writes `events` (in order of time, each device's in one piece) and `devices`, and makes them views."""
     devices = max(1, rows // ROWS_OF_A_DEVICE)
     for i in range(FILES):
@@ -214,7 +208,3 @@ def progress(label: str) -> Iterator[Callable[[str], None]]:
     yield note
     if terminal:
         show(f"{label}: {time.perf_counter() - start:.1f} s", end="\n")
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())

@@ -10,8 +10,7 @@ PLUGIN_CLASS = "org.dynamicfilters.DynamicFiltersPlugin"
 EXTENSIONS_CLASS = "org.dynamicfilters.DynamicFiltersExtensions"
 
 # Spark's error conditions for "nobody registered this", by which a missing plugin is recognised.
-_UNKNOWN_FUNCTION = "UNRESOLVABLE_TABLE_VALUED_FUNCTION"
-_UNKNOWN_SETTING = "SQL_CONF_NOT_FOUND"
+_NOT_REGISTERED = ("UNRESOLVABLE_TABLE_VALUED_FUNCTION", "SQL_CONF_NOT_FOUND")
 
 
 class DynamicFiltersError(Exception):
@@ -128,9 +127,6 @@ def shown(value: object, most: int = 60) -> str:
 def means_plugin_missing(error: Exception) -> bool:
     """Whether Spark says with `error` that one of our functions or settings is not registered.
 
-    Works for the exceptions of classic sessions and of Spark Connect alike: both carry the error condition.
+    Works for the exceptions of classic sessions and of Spark Connect alike: both begin with the condition.
     """
-    condition = getattr(error, "getCondition", lambda: None)()
-    if condition is not None:
-        return str(condition).split(".")[0] in (_UNKNOWN_FUNCTION, _UNKNOWN_SETTING)
-    return _UNKNOWN_FUNCTION in str(error) or _UNKNOWN_SETTING in str(error)
+    return any(condition in str(error) for condition in _NOT_REGISTERED)

@@ -34,28 +34,20 @@ class Form:
 
     def _write(self, to: Any) -> None:
         """Puts the form into a `UserForm` message (proto/dynamic_filter_commands.proto)."""
-        raise InvalidArgument(
-            f"update: expected what between, isin, bitmap, bloom, everything or nothing return, "
-            f"got {type(self).__name__}"
-        )
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Everything(Form):
+class Constant(Form):
+    """The same for every value: `everything` or `nothing`, which is the name."""
+
+    name: str
+
     def _write(self, to: Any) -> None:
-        to.everything.SetInParent()
+        getattr(to, self.name).SetInParent()
 
     def __repr__(self) -> str:
-        return "everything()"
-
-
-@dataclass(frozen=True)
-class Nothing(Form):
-    def _write(self, to: Any) -> None:
-        to.nothing.SetInParent()
-
-    def __repr__(self) -> str:
-        return "nothing()"
+        return f"{self.name}()"
 
 
 @dataclass(frozen=True)
@@ -127,12 +119,12 @@ class AllOf(Form):
 
 def everything() -> Form:
     """Every value passes, and NULL."""
-    return Everything()
+    return Constant("everything")
 
 
 def nothing() -> Form:
     """No value passes, nor NULL."""
-    return Nothing()
+    return Constant("nothing")
 
 
 def between(lower: Any = None, upper: Any = None) -> Form:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 _PREFIX = re.compile(r"^(?:   |:  )*(?:[+:]- )?")
@@ -56,7 +55,7 @@ class Arrow:
 def operators(plan: str) -> list[Operator]:
     """Those of the final plan, from the root on; subqueries stand where Spark shows them."""
     found = []
-    for line in _final(_lines(plan)):
+    for line in _final(plan):
         prefix = _PREFIX.match(line)
         assert prefix is not None  # it matches the empty text
         text = _STAGE.sub("", line[prefix.end() :]).rstrip()
@@ -69,7 +68,7 @@ def operators(plan: str) -> list[Operator]:
 
 def final(plan: str) -> str:
     """The plan's text, of one that adaptive execution changed only what it became."""
-    lines = _final(_lines(plan.strip()))
+    lines = _final(plan.strip())
     heads = [line for line in lines if line.startswith("==")]
     indent = min(
         (len(line) - len(line.lstrip(" ")) for line in lines if line.strip() and line not in heads), default=0
@@ -77,16 +76,12 @@ def final(plan: str) -> str:
     return "\n".join(line if line in heads else line[indent:] for line in lines).strip()
 
 
-def _lines(plan: str) -> list[str]:
-    # Not splitlines: what that takes for the end of a line may stand within a literal.
-    return plan.split("\n")
-
-
-def _final(lines: Iterable[str]) -> list[str]:
-    """Of a plan that adaptive execution changed, what it became."""
+def _final(plan: str) -> list[str]:
+    """The lines of a plan; of one that adaptive execution changed, what it became."""
     kept: list[str] = []
     skipped: int | None = None
-    for line in lines:
+    # Not splitlines: what that takes for the end of a line may stand within a literal.
+    for line in plan.split("\n"):
         column = len(line) - len(line.lstrip(" :"))
         if _INITIAL in line:
             skipped = column

@@ -23,8 +23,7 @@ def filters(spark: SparkSession) -> DataFrame:
         InvalidArgument: `spark` is no session, or a stopped one.
         PluginNotLoaded: the plugin is not active; the message says what to add.
     """
-    require_session("filters", spark)
-    return _function(spark, "dynamic_filters")
+    return _function("filters", spark, "dynamic_filters")
 
 
 def scans(spark: SparkSession) -> DataFrame:
@@ -37,11 +36,11 @@ def scans(spark: SparkSession) -> DataFrame:
         InvalidArgument: `spark` is no session, or a stopped one.
         PluginNotLoaded: the plugin is not active; the message says what to add.
     """
-    require_session("scans", spark)
-    return _function(spark, "dynamic_filter_scans")
+    return _function("scans", spark, "dynamic_filter_scans")
 
 
-def _function(spark: SparkSession, name: str) -> DataFrame:
+def _function(what: str, spark: SparkSession, name: str) -> DataFrame:
+    require_session(what, spark)
     # Asking for a setting first is the quieter way to find that the plugin is missing: no error in
     # PySpark's log.
     conf(spark)
@@ -53,15 +52,11 @@ class QueryReport:
     """What the plugin reported of one query, read once.
 
     Attributes:
-        query_id: Spark's SQL execution id.
-        plan: the executed plan as text, with the filters in force.
-        filters: the query's rows of `dynamic_filters()`.
-        scans: the query's rows of `dynamic_filter_scans()`.
-        duration_ms: from the query's start to its end, None if that is not known.
-        times: when each filter came and was used, see `dynamic_filter_report` in docs/table-functions.md.
+        query_id, plan, filters, scans, duration_ms, times: see `Analysis`.
         processor_ms: processor time of its tasks.
         description: as Spark's UI shows it.
         sentence: what filters did, as `dynamic_filter_summary()` says it.
+        part_of: the query that runs it, as a MERGE into Delta runs others; None if it is no part.
     """
 
     query_id: int
@@ -73,6 +68,7 @@ class QueryReport:
     processor_ms: int = 0
     description: str = ""
     sentence: str = ""
+    part_of: int | None = None
 
     def fired(self) -> bool:
         """Whether a filter was built and rows were skipped because of it."""
@@ -92,27 +88,25 @@ def by_tag(spark: SparkSession, tag: str) -> QueryReport | None:
         None if no query with this tag is known: it ran without a SQL execution, or the report has forgotten
         it.
     """
-    found = [report for report, part_of in all_by_tag(spark, tag) if part_of is None]
+    found = [report for report in all_by_tag(spark, tag) if report.part_of is None]
     return found[-1] if found else None
 
 
-def all_by_tag(spark: SparkSession, tag: str) -> list[tuple[QueryReport, int | None]]:
-    """The reports of all queries that ran under `tag`, oldest first, each with the one that it is part of."""
+def all_by_tag(spark: SparkSession, tag: str) -> list[QueryReport]:
+    """The reports of all queries that ran under `tag`, oldest first."""
     rows = sql(spark, f"SELECT * FROM dynamic_filter_report('{tag}')").collect()
     return [
-        (
-            QueryReport(
-                query["query_id"],
-                query["plan"],
-                # Those that the planner rejected come last.
-                sorted(query["filters"], key=lambda f: (f["filter_id"] is None, int(f["filter_id"] or 0))),
-                sorted(query["scans"], key=lambda s: s["scan_id"]),
-                query["duration_ms"],
-                sorted(query["times"], key=lambda f: int(f["filter_id"])),
-                query["processor_ms"],
-                query["description"],
-                query["summary"],
-            ),
+        QueryReport(
+            query["query_id"],
+            query["plan"],
+            # Those that the planner rejected come last.
+            sorted(query["filters"], key=lambda f: (f["filter_id"] is None, int(f["filter_id"] or 0))),
+            sorted(query["scans"], key=lambda s: s["scan_id"]),
+            query["duration_ms"],
+            sorted(query["times"], key=lambda f: int(f["filter_id"])),
+            query["processor_ms"],
+            query["description"],
+            query["summary"],
             query["part_of"],
         )
         for query in sorted(rows, key=lambda query: query["query_id"])

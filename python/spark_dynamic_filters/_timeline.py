@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 _WIDTH = 60  # characters
@@ -11,84 +10,49 @@ LEGEND = "- not there yet  ~ a scan is held back for it  = in force  o the first
 _MOST_TICKS = 6
 
 
-@dataclass(frozen=True)
-class Span:
-    """One filter, in milliseconds from the query's start; None for what did not happen.
-
-    Attributes:
-        number: the filter's id.
-        columns: that it filters, joined.
-        waited: how long a scan was held back for it, up to `ready`.
-        is_disabled: whether it came to nothing.
-    """
-
-    number: str
-    columns: str
-    registered: int
-    ready: int | None
-    used: int | None
-    waited: int
-    is_disabled: bool
-
-
-def spans(filters: Sequence[Any], times: Sequence[Any]) -> list[Span]:
-    """Of the filters whose times are known, in the order of `filters`."""
-    known = {t["filter_id"]: t for t in times}
-    return [
-        Span(
-            f["filter_id"],
-            ", ".join(f["columns"] or []),
-            known[f["filter_id"]]["registered_ms"] or 0,
-            None if f["state"] == "disabled" else known[f["filter_id"]]["ready_ms"],
-            known[f["filter_id"]]["used_ms"],
-            f["wait_ms"] or 0,
-            f["state"] == "disabled",
-        )
-        for f in filters
-        if f["filter_id"] in known
-    ]
-
-
-def ticks(length: int) -> list[int]:
-    """Round times on the axis of a query of so many milliseconds: 1, 2 or 5 and zeros apart."""
-    steps = (digit * 10**power for power in range(20) for digit in (1, 2, 5))
-    step = next(s for s in steps if length // s < _MOST_TICKS)
-    return list(range(0, length + 1, step))
-
-
 def text(filters: Sequence[Any], times: Sequence[Any], duration: int | None) -> list[str]:
     """A line for each filter below a scale and a legend; nothing where no times are known."""
-    found = spans(filters, times)
+    known = {t["filter_id"]: t for t in times}
+    found = [f for f in filters if f["filter_id"] in known]
     if not found or not duration:
         return []
-    names = [f"#{s.number} {s.columns}" for s in found]
+    names = [f"#{f['filter_id']} {', '.join(f['columns'] or [])}" for f in found]
     width = max(map(len, names))
     head = " " * (width + 2)
-    for tick in ticks(duration):
+    # Round times on the scale: 1, 2 or 5 and zeros apart.
+    steps = (digit * 10**power for power in range(20) for digit in (1, 2, 5))
+    step = next(s for s in steps if duration // s < _MOST_TICKS)
+    for tick in range(0, duration + 1, step):
         at = width + 2 + tick * _WIDTH // duration
         if tick == 0 or at > len(head):
             head = f"{head:{at}}{tick:,}"
     head += " ms"
     lines = [
-        f"{name:{width}}  {_line(span, duration)}".rstrip() for name, span in zip(names, found, strict=True)
+        f"{name:{width}}  {_line(f, known[f['filter_id']], duration)}".rstrip()
+        for name, f in zip(names, found, strict=True)
     ]
     return [head, *lines, LEGEND]
 
 
-def _line(span: Span, duration: int) -> str:
+def _line(f: Any, times: Any, duration: int) -> str:
+    """One filter, by its row and its times in milliseconds from the query's start."""
+
     def at(millis: int) -> int:
         return min(_WIDTH - 1, max(0, millis * _WIDTH // duration))
 
+    is_disabled = f["state"] == "disabled"
+    registered = at(times["registered_ms"] or 0)
+    ready = None if is_disabled else times["ready_ms"]
     cells = [" "] * _WIDTH
-    last = _WIDTH if span.ready is None else at(span.ready)
-    cells[at(span.registered) : last] = "-" * (last - at(span.registered))
-    if span.ready is not None:
-        if span.waited:
-            first = at(span.ready - span.waited)
+    last = _WIDTH if ready is None else at(ready)
+    cells[registered:last] = "-" * (last - registered)
+    if ready is not None:
+        if f["wait_ms"]:
+            first = at(ready - f["wait_ms"])
             cells[first:last] = "~" * (last - first)
         cells[last:] = "=" * (_WIDTH - last)
-    if span.is_disabled:
-        cells[at(span.registered) + 1 :] = " " * (_WIDTH - at(span.registered) - 1)
-    if span.used is not None:
-        cells[at(span.used)] = "o"
+    if is_disabled:
+        cells[registered + 1 :] = " " * (_WIDTH - registered - 1)
+    if times["used_ms"] is not None:
+        cells[at(times["used_ms"])] = "o"
     return "".join(cells)

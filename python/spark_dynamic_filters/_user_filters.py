@@ -83,7 +83,7 @@ class UserFilter:
                 TypeError).
             DynamicFiltersError: the encoded update has more than 100 MiB.
         """
-        if not isinstance(form, Form):
+        if not isinstance(form, Form) or type(form) is Form:
             raise InvalidArgument(
                 "update: expected what between, isin, bitmap, bloom, everything or nothing return, "
                 f"got {type(form).__name__}"

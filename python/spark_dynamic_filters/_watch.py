@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from . import _analysis_html
+from ._analysis_html import Page
 from ._analyze import Analysis, tagged
 from ._report import all_by_tag
 from ._session import require_session
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 _NONE = "no query ran in this block"
 
 
-class Watch:
+class Watch(Page):
     """The queries of a block; made by `watch(spark)`. Prints as text, and shows in a notebook.
 
     Attributes:
@@ -44,8 +43,8 @@ class Watch:
         if error is None:
             self.queries = [
                 Analysis(report, (report.duration_ms or 0) / 1000)
-                for report, part_of in all_by_tag(self._spark, self._tag)
-                if part_of is None or report.scans
+                for report in all_by_tag(self._spark, self._tag)
+                if report.part_of is None or report.scans
             ]
 
     def __str__(self) -> str:
@@ -57,16 +56,8 @@ class Watch:
     def _repr_html_(self) -> str:
         return "".join(q._repr_html_() for q in self.queries) or f"<p>{_NONE}</p>"
 
-    def to_html(self, path: str | Path) -> None:
-        """Writes what a notebook shows as a document of its own.
-
-        Args:
-            path: of the file; an existing one is replaced.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        Path(path).write_text(_analysis_html.document(repr(self), self._repr_html_()), encoding="utf-8")
+    def _title(self) -> str:
+        return repr(self)
 
 
 def watch(spark: SparkSession) -> Watch:

@@ -76,3 +76,8 @@ def test_modes_of_the_pytest_plugin() -> None:
     parser = mock.MagicMock()
     plugin.pytest_addoption(parser)
     assert parser.getgroup().addoption.call_args.kwargs["choices"] == MODES
+
+
+def test_unknown_mode() -> None:
+    with pytest.raises(ValueError, match="'cluster': unknown; valid are classic, local-cluster, connect"):
+        _modes.start_application("cluster")

@@ -30,6 +30,7 @@ def test_status() -> None:
     assert status.version == status.client_version == sdf.__version__
     assert status.active
     assert "active (classic session, Spark 4.3.0, loaded by plugin)" in str(status)
+    assert "<td>spark_version</td><td>4.3.0</td>" in status._repr_html_()
     off = sdf.status(FakeSession(status=STATUS | {"enabled": False}))
     assert not off.active
     assert "spark.dynamicFilters.enabled=false" in str(off)

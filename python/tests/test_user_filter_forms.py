@@ -218,6 +218,21 @@ def test_values_of_pandas_and_pyarrow_that_spark_has_not() -> None:
         sdf.between(np.array([1, 2]))
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("\ud800", "half a character"),
+        (dt.timedelta.max, "too long for a duration"),
+        (1 << 20_000, "integers of 20001 bits"),
+    ],
+    ids=["text", "duration", "integer"],
+)
+def test_values_that_cannot_be_sent(value: Any, text: str) -> None:
+    for form in (sdf.isin([value]), sdf.between(value), sdf.bloom([1, value])):
+        with pytest.raises(sdf.InvalidArgument, match=text):
+            _form(form)
+
+
 def test_a_zone_without_an_offset_is_none() -> None:
     class Nowhere(dt.tzinfo):
         def utcoffset(self, _: dt.datetime | None) -> None:

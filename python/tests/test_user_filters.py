@@ -112,6 +112,20 @@ def test_what_is_no_type(given: Any, named: str) -> None:
         sdf.create_filter(FakeSession(), "f", given)
 
 
+def test_a_name_that_cannot_be_sent() -> None:
+    with pytest.raises(sdf.InvalidArgument, match="half a character"):
+        sdf.create_filter(FakeSession(), "a\ud800", "int")
+
+
+def test_notebooks_show_filters_and_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = sdf.FilterSnapshot("f", "bigint", 1, "range", "5 <= f <= 9", None, 20)
+    monkeypatch.setattr(sdf.UserFilter, "snapshot", lambda _: now)
+    assert "<td>generation</td><td>1</td>" in _filter()._repr_html_()
+    html = sdf.conf(FakeSession())._repr_html_()
+    assert "<td>spark.dynamicFilters.topk.maxLimit</td><td>100000</td><td>100000</td>" in html
+    assert "topk" not in sdf.conf(FakeSession()).join._repr_html_()
+
+
 def test_missing_strings_of_pandas_are_null() -> None:
     class Series(list[Any]):
         dtype = "str"

@@ -221,14 +221,13 @@ def _compare(
     tag: str,
 ) -> None:
     expected, actual = (_project(rows, keys) for rows in (result.off, result.rows[name]))
-    if ordered:
-        same = len(expected) == len(actual) and all(map(_same_with(tolerance), expected, actual))
-        if same:
-            return
+    if ordered and _same_order(expected, actual, tolerance):
+        return
     missing, extra = multiset_difference(expected, actual, tolerance)
     if not ordered and not missing and not extra:
         return
-    plan = _plan(spark, tag)
+    report = by_tag(spark, tag)
+    plan = report.plan if report else _NOT_RUN
     tied = _tied_keys(result.off, result.rows[name], plan, ordered, tolerance) if keys is None else None
     lines = [f"only ties differ; pass keys={tied}"] if tied else []
     lines += [
@@ -262,8 +261,7 @@ def _tied_keys(off: list[Row], on: list[Row], plan: str, ordered: bool, toleranc
         return None
     expected, actual = _project(off, names), _project(on, names)
     if ordered:
-        same = len(expected) == len(actual) and all(map(_same_with(tolerance), expected, actual))
-        return names if same else None
+        return names if _same_order(expected, actual, tolerance) else None
     return None if any(multiset_difference(expected, actual, tolerance)) else names
 
 
@@ -279,15 +277,16 @@ def _project(rows: list[Row], keys: Sequence[str] | None) -> list[Any]:
     return [tuple(row[key] for key in keys) for row in rows]
 
 
-def _same_with(tolerance: float) -> Callable[[Any, Any], bool]:
-    return lambda a, b: same_row(a, b, tolerance)
+def _same_order(expected: list[Any], actual: list[Any], tolerance: float) -> bool:
+    return len(expected) == len(actual) and all(
+        same_row(a, b, tolerance) for a, b in zip(expected, actual, strict=True)
+    )
 
 
 def _first_misplaced(expected: list[Any], actual: list[Any], tolerance: float) -> str:
-    for i, (a, b) in enumerate(zip(expected, actual, strict=True)):
-        if not same_row(a, b, tolerance):
-            return f"same rows in another order, first at row {i}: without {a}, with {b}"
-    return "same rows in another order"
+    pairs = enumerate(zip(expected, actual, strict=True))
+    i, (a, b) = next((i, pair) for i, pair in pairs if not same_row(*pair, tolerance))
+    return f"same rows in another order, first at row {i}: without {a}, with {b}"
 
 
 def _sample(title: str, rows: list[Any]) -> list[str]:
@@ -295,8 +294,3 @@ def _sample(title: str, rows: list[Any]) -> list[str]:
         return []
     shown = [f"  {row}" for row in rows[:_SHOWN_ROWS]]
     return [f"{title} ({len(rows)} rows, first {len(shown)}):", *shown]
-
-
-def _plan(spark: SparkSession, tag: str) -> str:
-    report = by_tag(spark, tag)
-    return report.plan if report else _NOT_RUN
