@@ -57,7 +57,7 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
   /** Pushes as soon as the pace allows. Several calls before that make one push. */
   final def pushSoon(): Unit = pace.soon {
     push()
-    0L
+    lastMessage.fold(0L)(_._2.length.toLong)
   }
 
   private def sendTo(peers: Seq[String]): Unit = {

@@ -23,8 +23,9 @@ object MessageCodec {
   /** Longer messages are neither sent nor read. */
   val MaxBytes: Int = 4 * 1024 * 1024
 
-  /** Larger filters are not sent to running scans: the driver would send one to each executor. */
-  val MaxFilterBytes: Int = 1024 * 1024
+  /** Larger filters are not sent to running scans: with the rest of their message they may be longer than [[MaxBytes]].
+    */
+  val MaxFilterBytes: Int = MaxBytes - 1024
 
   /** In place of Spark's SQL execution where there is none. */
   val NoExecution = -1L

@@ -226,7 +226,7 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     // No order and no neighbours: no form makes them small.
     val random = new scala.util.Random(1)
     big.started(1)
-    big.offer(0, collected(Seq.fill(1000000)(random.nextInt()), wide), outgrown = false)
+    big.offer(0, collected(Seq.fill(3000000)(random.nextInt()), wide), outgrown = false)
     assert(big.phase.asInstanceOf[JoinPhase.Ready].bytes > MessageCodec.MaxFilterBytes)
     c.settle()
     assert(c.nodes.forall(n => late(n).isEmpty))
