@@ -223,21 +223,15 @@ final class LateMaterialization(
     if (!second || rows.exists(_.isEmpty)) Some(Survivors(rows.get, best, complete = true))
     else if (windows.isEmpty) Some(Survivors(passPredicates(rows), best, complete = true))
     else {
-      // Reads the best windows first, until no other window can have a better row.
-      val heap = best.get
-      val gathered = windows.get
-      val batches =
-        new gathered.WindowBatches(rows.getOrElse(RowRanges.all(group.rowCount)), readsWhole = !group.hasPageIndex)
-      var found = RowRanges.all(0)
-      var complete = true
-      var batch = batches.next(0)
-      while (complete && batch.isDefined)
-        if (heap.isFull && batch.get.isNotBetterThan(heap.worstKey)) complete = false
-        else {
-          if (!batch.get.rows.isEmpty) found = found.union(passPredicates(Some(batch.get.rows)))
-          batch = batches.next(found.count)
-        }
-      Some(Survivors(found, best, complete))
+      val (heap, gathered) = (best.get, windows.get)
+      val candidates = rows.getOrElse(RowRanges.all(group.rowCount))
+      def passed(of: RowRanges): RowRanges = {
+        val left = of.intersect(candidates)
+        if (left.isEmpty) left else passPredicates(Some(left))
+      }
+      val first = passed(gathered.first)
+      val (all, better) = (gathered.rest(None), gathered.rest(Option.when(heap.isFull)(heap.worstKey)))
+      Some(Survivors(first.union(passed(better)), best, complete = better.count == all.count))
     }
   }
 
