@@ -50,8 +50,4 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
   private lazy val anyFirstPass = tracker("late", spec.giveUpSelectivity)
   private var ofPassed: StepTracker = _
   private var passed = IndexedSeq.empty[ValueFilter]
-
-  /** Records the time of a row group, from its first step until its rows are consumed. */
-  def recordRowGroupTime(nanos: Long): Unit =
-    (dictionaries ++ blooms).foreach(_.recordCost(spent = 0, saved = 0, nanos))
 }

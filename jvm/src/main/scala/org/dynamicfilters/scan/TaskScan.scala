@@ -68,12 +68,6 @@ final class TaskScan(
   /** Tests of rows that were read. */
   val rowTests = new RowTests(steps.rows, report, isInSnapshot)
 
-  /** Records the time of a row group once its rows are consumed. */
-  def recordRowGroupTime(nanos: Long): Unit = {
-    rowTests.recordRowGroupTime(nanos)
-    steps.recordRowGroupTime(nanos)
-  }
-
   /** Calls `f` before the report is taken. */
   def beforeReport(f: () => Unit): Unit = counting.add(f)
   private val counting = new ConcurrentLinkedQueue[() => Unit]

@@ -58,7 +58,7 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
     val nanos = System.nanoTime() - since
     if (isComparable && task.comparesTimes && firstPass.exists(_.recordTime(group.leftCount, nanos)))
       task.report.addReason(Reasons.ReadAtOnce)
-    task.recordRowGroupTime(nanos)
+    task.rowTests.recordRowGroupTime(nanos)
   }
 }
 
