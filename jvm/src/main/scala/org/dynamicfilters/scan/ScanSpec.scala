@@ -90,12 +90,6 @@ final class ScanSpec(
     val giveUpSelectivity: Double
 ) extends Serializable {
 
-  /** A text that is equal for equal scans under equal filters, and rarely for others. */
-  def marker: String =
-    filters
-      .map { case (ref, at, part, key) => s"${ref.marker}:$at:$part${key.mkString(":")}" }
-      .mkString("", ",", s"|${predicates.hashCode}")
-
   /** The TopK of the first filter, if it is one. */
   def topK: Option[TopKSpec] = columns.headOption.filterNot(_.either).flatMap(_.topK)
 

@@ -98,7 +98,7 @@ final class LateMaterialization(
     if (!savesEnough(group)) return readPlainly
     // The second part of a row group is found in the same way as the first.
     val choice =
-      firstPart.fold(new Choice(task.steps.firstPass(task.filters())))(p => Choice(p.firstPass, isTaken = true))
+      firstPart.fold(new Choice(task.steps.firstPass))(p => Choice(p.firstPass, isTaken = true))
     if (!choice.isTaken) return Decision(plain, Some(choice))
     val candidates = pages.fold(group.rowCount)(_.count)
     val found = run(group, filters, either, pages, splittable, learner)
