@@ -197,7 +197,6 @@ object TaskTopK {
 
   private[state] def bytesOf(key: AnyRef): Long = key match {
     case s: UTF8String => 32L + s.numBytes
-    case b: Array[Byte] => 32L + b.length
     case _ => 32L
   }
 
