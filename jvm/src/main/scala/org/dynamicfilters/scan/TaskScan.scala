@@ -53,14 +53,11 @@ final class TaskScan(
   /** The task starts with a partition of the scan's RDD. */
   def startPartition(partition: Int): Unit = {
     inForce.startPartition(partition)
-    fewKeys = false
+    hasFewKeys = false
   }
 
-  private var fewKeys = false
-
   /** Whether a row group of the partition had fewer distinct keys than a TopK over groups needs. */
-  def hasFewKeys: Boolean = fewKeys
-  def foundFewKeys(): Unit = fewKeys = true
+  var hasFewKeys: Boolean = false
 
   /** The current filters by column of the spec. */
   def filters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(inForce(_))

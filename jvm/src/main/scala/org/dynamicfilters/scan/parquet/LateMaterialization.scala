@@ -96,16 +96,15 @@ final class LateMaterialization(
     // TopK gets its bound from rows that pass them, so a pass is worth its cost before there is a bound.)
     if (!bound && spec.isForJoinsOnly) return readPlainly
     if (!savesEnough(group)) return readPlainly
+    val tracker = task.steps.firstPass
     // The second part of a row group is found in the same way as the first.
-    val choice =
-      firstPart.fold(new Choice(task.steps.firstPass))(p => Choice(p.firstPass, isTaken = true))
-    if (!choice.isTaken) return Decision(plain, Some(choice))
+    if (firstPart.isEmpty && !tracker.isTaken()) return Decision(plain, Some(false))
     val candidates = pages.fold(group.rowCount)(_.count)
     val found = run(group, filters, either, pages, splittable, learner)
     // Before a TopK has its first bound, a pass that keeps most rows does not predict the next one.
     def record(passed: Long, bytes: Double): Unit = if (selects || passed <= candidates * spec.giveUpSelectivity) {
-      choice.tracker.recordBytesLeft(bytes)
-      if (choice.tracker.recordRows(candidates, passed)) report.addReason(Reasons.ReadAtOnce)
+      tracker.recordBytesLeft(bytes)
+      if (tracker.recordRows(candidates, passed)) report.addReason(Reasons.ReadAtOnce)
     }
     if (found.isEmpty) {
       record(candidates, 1)
@@ -114,10 +113,10 @@ final class LateMaterialization(
     val survivors = found.get
     def readLate(read: GroupRead): Decision = {
       if (firstPart.isEmpty) report.add(LateMaterialized, 1)
-      Decision(read, Some(choice))
+      Decision(read, Some(true))
     }
     val rows = firstPart.fold(survivors.rows)(d => survivors.rows.intersect(d.rows.complement(group.rowCount)))
-    if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.foundFewKeys()
+    if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.hasFewKeys = true
     val passed = rows.count + firstPart.fold(0L)(_.rows.count)
     val share = passed.toDouble / math.max(candidates, 1)
 
@@ -139,7 +138,7 @@ final class LateMaterialization(
             else ColumnBounds(null, key, !spec.nullsFirst, mayHaveValues = true)
           val chosen = RowRanges.fromRows(best.rows)
           record(chosen.count, byteShare(group, pages, chosen))
-          readLate(GroupRead.First(FirstPart(chosen, restBounds, choice.tracker)))
+          readLate(GroupRead.First(FirstPart(chosen, restBounds)))
         case None =>
           val touched = byteShare(group, pages, rows)
           record(passed, touched)
