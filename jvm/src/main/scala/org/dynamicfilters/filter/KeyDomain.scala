@@ -116,26 +116,10 @@ final class LongDomain(val dataType: DataType) extends KeyDomain {
   }
 
   /** The least code of the type. */
-  val least: Long = kind match {
-    case BooleanKind => 0L
-    case ByteKind => Byte.MinValue.toLong
-    case ShortKind => Short.MinValue.toLong
-    case IntKind | IntDecimalKind => Int.MinValue.toLong
-    case LongKind | LongDecimalKind => Long.MinValue
-    case FloatKind => SortableBits.ofFloat(Float.NegativeInfinity).toLong
-    case DoubleKind => SortableBits.ofDouble(Double.NegativeInfinity)
-  }
+  val least: Long = kind.least
 
   /** The greatest code of the type. */
-  val greatest: Long = kind match {
-    case BooleanKind => 1L
-    case ByteKind => Byte.MaxValue.toLong
-    case ShortKind => Short.MaxValue.toLong
-    case IntKind | IntDecimalKind => Int.MaxValue.toLong
-    case LongKind | LongDecimalKind => Long.MaxValue
-    case FloatKind => SortableBits.ofFloat(Float.NaN).toLong
-    case DoubleKind => SortableBits.ofDouble(Double.NaN)
-  }
+  val greatest: Long = kind.greatest
 
   private[filter] def isFloating: Boolean = kind == FloatKind || kind == DoubleKind
 
@@ -226,19 +210,25 @@ final class LongDomain(val dataType: DataType) extends KeyDomain {
 
 private[filter] object LongDomain {
 
-  /** How a value is stored, by the getter that reads it. */
-  sealed trait Kind extends Serializable
-  case object BooleanKind extends Kind
-  case object ByteKind extends Kind
-  case object ShortKind extends Kind
-  case object IntKind extends Kind
-  case object LongKind extends Kind
-  case object FloatKind extends Kind
-  case object DoubleKind extends Kind
+  /** How a value is stored, by the getter that reads it.
+    *
+    * @param least the least code
+    * @param greatest the greatest code
+    */
+  sealed abstract class Kind(val least: Long, val greatest: Long) extends Serializable
+  case object BooleanKind extends Kind(0L, 1L)
+  case object ByteKind extends Kind(Byte.MinValue.toLong, Byte.MaxValue.toLong)
+  case object ShortKind extends Kind(Short.MinValue.toLong, Short.MaxValue.toLong)
+  case object IntKind extends Kind(Int.MinValue.toLong, Int.MaxValue.toLong)
+  case object LongKind extends Kind(Long.MinValue, Long.MaxValue)
+  case object FloatKind
+      extends Kind(SortableBits.ofFloat(Float.NegativeInfinity).toLong, SortableBits.ofFloat(Float.NaN).toLong)
+  case object DoubleKind
+      extends Kind(SortableBits.ofDouble(Double.NegativeInfinity), SortableBits.ofDouble(Double.NaN))
 
   /** Decimals of up to 9 and of up to 18 digits, as Spark's own vectors store them. */
-  case object IntDecimalKind extends Kind
-  case object LongDecimalKind extends Kind
+  case object IntDecimalKind extends Kind(Int.MinValue.toLong, Int.MaxValue.toLong)
+  case object LongDecimalKind extends Kind(Long.MinValue, Long.MaxValue)
 
   def kindOf(dt: DataType): Option[Kind] = dt match {
     case BooleanType => Some(BooleanKind)
