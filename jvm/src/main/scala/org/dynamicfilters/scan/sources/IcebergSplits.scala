@@ -82,7 +82,7 @@ private object IcebergSplits extends Logging {
         val names = spec.columns.zip(columns).collect { case (c, Some(_)) => c.name }.distinct
         // The description has the table, snapshot and filters.
         val bounds = PlannedBounds((scan.description(), columns.map(_.map(_.key))))(planned(inner, names, columns))
-        new SplitBounds(parts(_, spec, bounds), Some(bounds.size.toLong))
+        new SplitBounds(parts(_, spec, bounds), bounds.size.toLong)
       }
     } catch {
       case PluginFailure(e) =>

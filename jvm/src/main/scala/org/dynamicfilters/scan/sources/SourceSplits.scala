@@ -33,13 +33,15 @@ final class SourceSplit(val parts: IndexedSeq[SourcePart]) extends InputPartitio
   )
 }
 
-/** Wraps a source's scan, and reads chosen parts in a chosen order. */
-class ChosenScan(
-    inner: Scan,
+/** Wraps a source's scan, and reads chosen parts in a chosen order. Spark's dynamic partition pruning still reaches the
+  * source.
+  */
+final class ChosenScan(
+    inner: SupportsRuntimeV2Filtering,
     columnar: Boolean,
     choose: Seq[InputPartition] => Seq[InputPartition],
     factory: PartitionReaderFactory
-) extends Scan {
+) extends SupportsRuntimeV2Filtering {
   override def readSchema(): StructType = inner.readSchema()
   override def description(): String = inner.description()
   override def columnarSupportMode(): Scan.ColumnarSupportMode =
@@ -51,17 +53,6 @@ class ChosenScan(
     override def planInputPartitions(): Array[InputPartition] = choose(batch.planInputPartitions().toSeq).toArray
     override def createReaderFactory(): PartitionReaderFactory = factory
   }
-}
-
-/** The same for a source that supports runtime filtering, so that Spark's dynamic partition pruning still reaches it.
-  */
-final class ChosenFilteredScan(
-    inner: SupportsRuntimeV2Filtering,
-    columnar: Boolean,
-    choose: Seq[InputPartition] => Seq[InputPartition],
-    factory: PartitionReaderFactory
-) extends ChosenScan(inner, columnar, choose, factory)
-    with SupportsRuntimeV2Filtering {
   override def filterAttributes(): Array[NamedReference] = inner.filterAttributes()
   override def filter(predicates: Array[Predicate]): Unit = inner.filter(predicates)
 
