@@ -166,7 +166,7 @@ final class LateMaterialization(
   ): Option[Survivors] = {
     val byField = columns.zip(filters).collect { case (c, f) if c.isRead => RowFilter(c.index, c.ordinal, f) }
     val rowFilters = RowFilters(byField, either)
-    val best = if (splittable) topK.map(FirstRows(_)) else None
+    val best = if (splittable) topK.map(new FirstRows(_)) else None
 
     def pass(
         p: FirstPass,
