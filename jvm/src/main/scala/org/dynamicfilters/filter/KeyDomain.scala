@@ -223,8 +223,7 @@ private[filter] object LongDomain {
   case object LongKind extends Kind(Long.MinValue, Long.MaxValue)
   case object FloatKind
       extends Kind(SortableBits.ofFloat(Float.NegativeInfinity).toLong, SortableBits.ofFloat(Float.NaN).toLong)
-  case object DoubleKind
-      extends Kind(SortableBits.ofDouble(Double.NegativeInfinity), SortableBits.ofDouble(Double.NaN))
+  case object DoubleKind extends Kind(SortableBits.ofDouble(Double.NegativeInfinity), SortableBits.ofDouble(Double.NaN))
 
   /** Decimals of up to 9 and of up to 18 digits, as Spark's own vectors store them. */
   case object IntDecimalKind extends Kind(Int.MinValue.toLong, Int.MaxValue.toLong)

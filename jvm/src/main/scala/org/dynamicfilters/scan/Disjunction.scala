@@ -45,6 +45,7 @@ object Disjunction {
   * @param filters by position of the column in the required schema
   */
 final class DisjunctionTest(filters: Seq[(Int, ValueFilter)]) {
+
   /** @param vector by position in the required schema
     */
   def select(vector: Int => ColumnVector, s: Selection): Unit = {
