@@ -4,7 +4,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
-import org.dynamicfilters.proto.{ExchangeMessage, JoinFilterUpdate, TopKBoundUpdate, TopKContribution}
+import org.dynamicfilters.proto.{ExchangeMessage, JoinFilterUpdate, TopKBoundUpdate}
 import org.dynamicfilters.proto.ExchangeMessage.BodyCase
 import org.dynamicfilters.state._
 
@@ -28,25 +28,18 @@ final class ExecutorLink(
     val pace = new ExchangePace(schedule, clock)
     def sendNews(shared: TopKState): Long = {
       val parts = shared.takeUnsent().map(MessageCodec.contribution(spec, _))
-      if (parts.isEmpty) 0L else sendParts(executionId, name, parts)
+      val message = MessageCodec.contributions(executionId, name, parts).toByteArray
+      if (parts.isEmpty) 0L
+      else if (message.length > MessageCodec.MaxBytes) {
+        counters.add(notSentTooLong)
+        0L
+      } else {
+        send(message)
+        message.length.toLong
+      }
     }
     subscribe(executionId, name)
     new TopKState(spec, Some(shared => pace.soon(sendNews(shared))))
-  }
-
-  /** Sends the contributions to a TopK in as many messages as needed, and returns their bytes. */
-  private def sendParts(executionId: Long, name: FilterName, parts: Seq[TopKContribution]): Long = {
-    val message = MessageCodec.contributions(executionId, name, parts).toByteArray
-    if (message.length <= MessageCodec.MaxBytes) {
-      send(message)
-      message.length.toLong
-    } else if (parts.size > 1) {
-      val (a, b) = parts.splitAt(parts.size / 2)
-      sendParts(executionId, name, a) + sendParts(executionId, name, b)
-    } else {
-      counters.add(notSentTooLong)
-      0L
-    }
   }
 
   override def subscribe(executionId: Long, name: FilterName): Unit = sendLater(
