@@ -22,9 +22,7 @@ final class SourcePart(
     val bounds: IndexedSeq[ColumnBounds],
     val bytes: Long,
     val file: Long
-) extends Serializable {
-  def isUnknown: Boolean = bounds.forall(_ == ColumnBounds.unknown)
-}
+) extends Serializable
 
 /** The parts that one task reads, in this order. */
 final class SourceSplit(val parts: IndexedSeq[SourcePart]) extends InputPartition {
@@ -99,7 +97,7 @@ private final class PartsReader[T](
   }
 
   private def isExcluded(part: SourcePart): Boolean = task.exists { t =>
-    val excluded = !part.isUnknown && t.pruner().excludes(part.bounds)
+    val excluded = t.pruner().excludes(part.bounds)
     if (excluded) t.report.leftUnopened(part.file)
     else {
       t.report.add(ScanCounter.Splits, 1)
