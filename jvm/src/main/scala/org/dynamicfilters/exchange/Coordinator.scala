@@ -151,8 +151,8 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
   }
 
   /** The filter for a task that asks. The task holds a slot until it is answered (contract 7), so a large filter is not
-    * built here. Its build is scheduled, and this answer has no filter. An answer has no filter either that is too large
-    * to be sent.
+    * built here. Its build is scheduled, and this answer has no filter. Nor does an answer have a filter that is too
+    * large to be sent.
     */
   def currentForTask(state: JoinState): Option[NamedFilter] = state.phaseAtEnd match {
     case JoinPhase.Ready(_, bytes, _, _) => state.named.filter(_ => DriverExchange.sends(bytes.toLong))
