@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 import spark_dynamic_filters as sdf
 from support import joins
-from support.applications import run_application, value
 
 FILES, GROUPS, ROWS = 12, 40, 2_000  # files, row groups a file, rows a row group
 
@@ -115,64 +114,3 @@ def test_late_join_filter_reaches_running_scans(spark: SparkSession, tmp_path: P
                 break
         else:
             pytest.fail(f"no running scan was filtered: {executors}")
-
-
-@pytest.mark.large
-@pytest.mark.timeout(330)
-def test_filter_of_64_mib_reaches_running_scans(tmp_path: Path) -> None:
-    code = """
-import numpy as np, pyarrow as pa, pyarrow.parquet as pq
-from spark_dynamic_filters.testing import faults
-spark = start("local-cluster[2,1,2048]", settings={
-    "spark.driver.memory": "3g", "spark.executor.memory": "2g", "spark.driver.maxResultSize": "0",
-    "spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.shuffle.partitions": "4",
-    "spark.sql.files.maxPartitionBytes": "64m", "spark.sql.files.openCostInBytes": "64m",
-    "spark.dynamicFilters.maxFilterBytes": "256m", "spark.dynamicFilters.in.maxValues": "100000000",
-    "spark.dynamicFilters.join.maxBuildRows": "100000000", "spark.dynamicFilters.join.waitTimeout": "0s",
-})
-random = np.random.default_rng(3)
-keys = np.unique(random.integers(0, 1 << 61, 12_000_000)) * 2
-(folder / "keys").mkdir()
-for i, part in enumerate(np.array_split(random.permutation(keys), 2)):
-    path = folder / "keys" / f"{i}.parquet"
-    pq.write_table(pa.table({"j": part}), path, compression="none", use_dictionary=False)
-(folder / "fact").mkdir()
-# Odd keys have no match. By its size this table has more rows than there are keys: it is filtered.
-total = 0
-for i in range(30):
-    k = np.concatenate([random.integers(0, 1 << 61, 5_000) * 2 + 1, random.choice(keys, 50)])
-    order = random.permutation(len(k))
-    total += int((order[-50:]).sum())
-    at = np.empty(len(k), np.int64)
-    at[order] = k
-    table = pa.table({"k": at, "id": np.arange(len(k)), "p": ["x" * 4000] * len(k)})
-    path = folder / "fact" / f"{i:02}.parquet"
-    pq.write_table(table, path, row_group_size=500, compression="none", use_dictionary=False)
-for name in ("keys", "fact"):
-    spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
-# Without a condition a large build side is not expected to leave anything out.
-few = "(SELECT j FROM keys WHERE j >= 0) AS few"
-with faults(spark, slow_tasks=1.0, slow=1.5):
-    got = spark.sql(f"SELECT /*+ MERGE(few) */ count(*), sum(id) FROM fact JOIN {few} ON k = j").collect()
-expected = [(30 * 50, total)]
-f = [f for f in sdf.filters(spark).collect() if f.producer == "join"][-1]
-s = [s for s in sdf.scans(spark).collect() if s.query_id == f.query_id]
-c = counters(spark)
-print("SAME", [tuple(r) for r in got] == expected)
-print("BYTES", f.size_bytes, f.form, f.state, f.reason, f.columns)
-print("BROADCASTS", c["broadcasts"])
-print("PRUNED", sum(x.rows_pruned for x in s), sum(x.rows_total for x in s))
-print("WAITED", f.wait_ms)
-print("GONE", c["failures"] + sum(c.get(f"executors.{x}", 0) for x in ("payloadsGone", "undecodable")))
-held = spark.sql("SELECT value FROM dynamic_filter_live() WHERE name = 'broadcast blocks'").head()
-print("BLOCKS", held.value)
-spark.stop()
-"""
-    out = run_application(code, tmp_path, seconds=300, own_process=True)
-    assert value(out, "SAME") == "True"
-    assert int(value(out, "BYTES").split()[0]) >= 64 << 20, value(out, "BYTES")
-    assert value(out, "BROADCASTS") == "1"
-    assert int(value(out, "PRUNED").split()[0]) > 0
-    assert value(out, "WAITED") == "0"
-    assert value(out, "GONE") == "0"
-    assert value(out, "BLOCKS") == "0"

@@ -145,7 +145,7 @@ def test_a_dataframe_that_runs_twice_at_a_time(spark: SparkSession, f: sdf.UserF
 @pytest.mark.client
 @pytest.mark.usefixtures("slow")
 def test_a_large_update_reaches_running_scans(spark: SparkSession, f: sdf.UserFilter) -> None:
-    """More than a message between driver and executors may carry."""
+    """More than a mebibyte: much of what a message between driver and executors may carry."""
     keep = range(10_000_000, 4_000_000_000, 10_000)
     n, report = _during(spark, "dynamic_filter_prune('wanted', k)", lambda: f.update(sdf.isin([7, *keep])))
     assert 1 <= n < 0.9 * ALL, n

@@ -161,7 +161,7 @@ private[testing] object Broken {
     case _ =>
       MessageCodec.decode(message) match {
         case Right(m) if m.hasJoinFilter && FilterCodec.decode(Bytes).isLeft =>
-          MessageCodec.contents(m.getExecutionId, MessageCodec.name(m.getJoinFilter.getFilter), Some(Bytes)).toByteArray
+          MessageCodec.contents(m.getExecutionId, MessageCodec.name(m.getJoinFilter.getFilter), Bytes).toByteArray
         case _ => message ++ Bytes
       }
   }

@@ -4,6 +4,7 @@ import scala.collection.mutable
 
 import org.dynamicfilters.exchange.{ExchangeCounter, MessageCodec, Schedule}
 import org.apache.spark.sql.types.BinaryType
+import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{FilterCodec, KeyDomain}
 import org.dynamicfilters.state.{FilterName, TopKBound}
 import org.scalatest.funsuite.AnyFunSuite
@@ -94,9 +95,9 @@ class FaultsSuite extends AnyFunSuite {
 
   test("what stands for a message or a filter is understood by nobody") {
     val message = MessageCodec.subscribe(5, FilterName(7, 1)).toByteArray
-    val join = MessageCodec.contents(5, FilterName(7, 1), Some(Array[Byte](1, 2, 3))).toByteArray
+    val join = MessageCodec.contents(5, FilterName(7, 1), Array[Byte](1, 2, 3)).toByteArray
     val refusals = (0 to 40).flatMap { i =>
-      val bound = TopKBound(1, new Array[Byte](i), 0)
+      val bound = TopKBound(1, UTF8String.fromBytes(new Array[Byte](i)), 0)
       val longer = MessageCodec.bound(5, FilterName(7, 1), KeyDomain.known(BinaryType), bound).toByteArray
       MessageCodec.decode(Broken(longer)).left.toOption
     }

@@ -118,7 +118,7 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
   }
 
   private def sendEnded(peer: String, executionId: Long): Unit =
-    outbox.send(peer, Outgoing(MessageCodec.ended(executionId).toByteArray))
+    outbox.send(peer, MessageCodec.ended(executionId).toByteArray)
 
   /** Builds the filter if all partitions have reported. Must be called without the lock, which answers to tasks take
     * ([[bound]]).
@@ -126,19 +126,18 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
   private def build(state: JoinState): Unit = state.current
 
   /** The answer to a question of a task; None if the bytes are no question, or there is no answer. */
-  def asked(bytes: Array[Byte]): Option[Outgoing] = MessageCodec.received(bytes, counters).flatMap { m =>
-    val execution = MessageCodec.execution(m)
+  def asked(bytes: Array[Byte]): Option[Array[Byte]] = MessageCodec.received(bytes, counters).flatMap { m =>
     m.getBodyCase match {
       case BodyCase.SNAPSHOT_REQUEST =>
         val r = m.getSnapshotRequest
         table(r.getTable).map { t =>
-          val snapshot = t.ofPartition(r.getPartition, r.getIsFirst, execution)
-          Outgoing(MessageCodec.snapshot(m.getExecutionId, t.id, snapshot, t.topKs).toByteArray)
+          val snapshot = t.ofPartition(r.getPartition, r.getIsFirst, MessageCodec.execution(m))
+          MessageCodec.snapshot(m.getExecutionId, t.id, snapshot, t.topKs).toByteArray
         }
       case BodyCase.FILTER_REQUEST =>
         val name = MessageCodec.name(m.getFilterRequest.getFilter)
         table(m.getFilterRequest.getTable)
-          .flatMap(_.once(name)(f => outbox.contents(execution, name, FilterCodec.encode(f), ofPlan = true)))
+          .flatMap(_.once(name)(f => MessageCodec.contents(m.getExecutionId, name, FilterCodec.encode(f)).toByteArray))
       case _ =>
         counters.add(refusedMalformed)
         None
@@ -152,10 +151,11 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
   }
 
   /** The filter for a task that asks. The task holds a slot until it is answered (contract 7), so a large filter is not
-    * built here. Its build is scheduled, and this answer has no filter.
+    * built here. Its build is scheduled, and this answer has no filter. Nor does an answer have a filter that is too
+    * large to be sent.
     */
   def currentForTask(state: JoinState): Option[NamedFilter] = state.phaseAtEnd match {
-    case JoinPhase.Ready(_, _, _, _) => state.named
+    case JoinPhase.Ready(_, bytes, _, _) => state.named.filter(_ => DriverExchange.sends(bytes.toLong))
     case JoinPhase.Building(_, JoinPhase.Reports.All) =>
       schedule.later(0)(build(state))
       None

@@ -6,12 +6,11 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
-import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.dynamicfilters.RpcAccess
 import org.dynamicfilters.state.{Executions, FilterRef, TestHooks}
 
 /** The driver's end of the exchange of a Spark context: its endpoint, its threads, and the registered executors. */
-final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends Peers {
+final class DriverExchange(counters: ExchangeCounters) {
   private final class Peer(val executorId: String, val wire: RpcAccess.PeerWire)
 
   private val connected = new ConcurrentHashMap[String, Peer]()
@@ -26,7 +25,7 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
     new Coordinator(
       Executions.instance,
       FilterRef,
-      new Outbox(this, counters, () => System.nanoTime()),
+      new Outbox(send, counters, () => System.nanoTime()),
       worker
     )
 
@@ -37,16 +36,12 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
         connected.put(peer, new Peer(executorId, to))
       override def received(peer: String, bytes: Array[Byte]): Unit =
         worker.later(0, bytes.length)(TestHooks.current.handles(bytes)(coordinator.received(peer, bytes)))
-      override def asked(bytes: Array[Byte], reply: (Array[Byte], Broadcast[Array[Byte]]) => Unit): Unit = {
+      override def asked(bytes: Array[Byte], reply: Array[Byte] => Unit): Unit = {
         // Tells the task that there is no answer, so that it does not wait for its timeout.
-        def replyEmpty(): Unit = reply(Array.emptyByteArray, null)
+        def replyEmpty(): Unit = reply(Array.emptyByteArray)
         // Encoding a filter takes too long for Spark's threads.
         val will = answers.later(0) {
-          try
-            coordinator.asked(bytes) match {
-              case Some(answer) => reply(answer.message, answer.broadcast.orNull)
-              case None => replyEmpty()
-            }
+          try reply(coordinator.asked(bytes).getOrElse(Array.emptyByteArray))
           catch { case NonFatal(e) => replyEmpty(); throw e }
         }
         if (!will) replyEmpty()
@@ -55,19 +50,16 @@ final class DriverExchange(sc: SparkContext, counters: ExchangeCounters) extends
     }
   )
 
-  override def send(peer: String, m: Outgoing): Boolean =
-    TestHooks.current.pushes(peer, m.message)(sendNow(peer, m))(instead => sendNow(peer, Outgoing(instead)))
+  private def send(peer: String, message: Array[Byte]): Boolean =
+    TestHooks.current.pushes(peer, message)(sendNow(peer, message))(sendNow(peer, _))
 
-  private def sendNow(peer: String, m: Outgoing): Boolean = {
+  private def sendNow(peer: String, message: Array[Byte]): Boolean = {
     val to = connected.get(peer)
     to != null && {
-      try { to.wire.send(m.message, m.broadcast.orNull); true }
+      try { to.wire.send(message); true }
       catch { case NonFatal(_) => false }
     }
   }
-
-  override def broadcast(encoded: Array[Byte], execution: Option[Long], ofPlan: Boolean): Broadcast[Array[Byte]] =
-    FilterBroadcasts(sc, execution, encoded, ofPlan)
 
   def executorRemoved(executorId: String): Unit =
     connected.asScala.foreach { case (name, peer) =>
@@ -97,7 +89,10 @@ object DriverExchange {
   /** The exchange of the running Spark context; None in local mode, where all tasks are in this process. */
   def current: Option[DriverExchange] = running
 
-  def start(sc: SparkContext): Unit = if (!sc.isLocal) running = Some(new DriverExchange(sc, ExchangeCounters.instance))
+  /** Whether running scans get a filter of so many bytes, encoded: not a large one of a cluster. */
+  def sends(bytes: Long): Boolean = current.isEmpty || bytes <= MessageCodec.MaxFilterBytes
+
+  def start(sc: SparkContext): Unit = if (!sc.isLocal) running = Some(new DriverExchange(ExchangeCounters.instance))
 
   def stop(): Unit = {
     running.foreach(_.stop())

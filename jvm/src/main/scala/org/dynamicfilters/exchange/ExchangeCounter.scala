@@ -7,7 +7,7 @@ object ExchangeCounter extends Enumeration {
 
   val sent, sentBytes, received, receivedBytes = Value
 
-  /** Messages that were too long to send. */
+  /** Messages that were too long to send, and filters that were too large. */
   val notSentTooLong = Value
 
   /** Work that was dropped because too much was waiting already. */
@@ -29,12 +29,6 @@ object ExchangeCounter extends Enumeration {
 
   /** Filters that could not be decoded. */
   val undecodable = Value
-
-  /** Broadcasts that could not be fetched. */
-  val payloadsGone = Value
-
-  /** Filters that were sent as Spark broadcasts. */
-  val broadcasts = Value
 
   /** Filters that were not sent, because they were complete after their scans had ended. */
   val withheldLate = Value

@@ -35,6 +35,6 @@ private object ExchangePace {
     */
   private val EveryMillis = 20L
 
-  /** From one executor: a TopK with a large limit sends many keys. */
+  /** To one receiver: a TopK with a large limit sends many keys, and a filter may have some MiB. */
   private val BytesPerSecond = 4L << 20
 }

@@ -70,8 +70,7 @@ object ExecutorExchange extends Logging {
         DriverExchange.EndpointName,
         peer,
         new RpcAccess.ExecutorReceiver {
-          override def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit =
-            worker.later(0)(link.received(bytes, payload))
+          override def received(bytes: Array[Byte]): Unit = worker.later(0)(link.received(bytes))
           override def refused(): Unit = counters.add(ExchangeCounter.refusedMalformed)
           override def live(): Seq[(String, Long)] = LiveCounts.ofProcess ++ LiveCounts.ofMessages(counters)
         }
@@ -154,7 +153,7 @@ object ExecutorExchange extends Logging {
       table: SnapshotsRef,
       deadline: Long
   ): Either[NoAnswer.Value, IndexedSeq[SnapshotFilter]] =
-    send(request, deadline).flatMap { case (m, _) =>
+    send(request, deadline).flatMap { m =>
       val decoded = MessageCodec.snapshot(m.getSnapshotReply, table, contents(request, _, deadline))
       decoded.toOption.toRight(NoAnswer.Lost)
     }
@@ -164,20 +163,14 @@ object ExecutorExchange extends Logging {
     Executions.instance.contents(MessageCodec.execution(request), name) {
       val ask = MessageCodec.filterRequest(request.getExecutionId, request.getSnapshotRequest.getTable, name)
       send(ask, deadline) match {
-        case Right((m, payload)) if m.hasJoinFilter && MessageCodec.name(m.getJoinFilter.getFilter) == name =>
-          link.contents(m.getJoinFilter, payload)
+        case Right(m) if m.hasJoinFilter && MessageCodec.name(m.getJoinFilter.getFilter) == name =>
+          link.contents(m.getJoinFilter)
         case _ => None
       }
     }
 
-  /** Sends a request, and blocks until the answer comes.
-    *
-    * @return the answer, and what fetches the broadcast beside it
-    */
-  private def send(
-      request: ExchangeMessage,
-      deadline: Long
-  ): Either[NoAnswer.Value, (ExchangeMessage, Option[() => Array[Byte]])] =
+  /** Sends a request, and blocks until the answer comes. */
+  private def send(request: ExchangeMessage, deadline: Long): Either[NoAnswer.Value, ExchangeMessage] =
     try
       connection(deadline) match {
         case None => Left(NoAnswer.Lost)
@@ -186,13 +179,13 @@ object ExecutorExchange extends Logging {
           counters.add(ExchangeCounter.sent)
           counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
           val millis = math.min(OptionalMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
-          val (answer, payload) = TestHooks.current.asks(bytes)(wire.ask(_, millis))
+          val answer = TestHooks.current.asks(bytes)(wire.ask(_, millis))
           if (answer.isEmpty) Left(NoAnswer.Empty)
           else
             // Bounds of several TopKs by long texts may exceed the limit of other messages.
-            MessageCodec.decode(answer, maxBytes = Int.MaxValue) match {
-              case Right(m) => Right((m, payload))
-              case Left(refusal) => counters.add(refusal); Left(NoAnswer.Lost)
+            MessageCodec.decode(answer, maxBytes = Int.MaxValue).left.map { refusal =>
+              counters.add(refusal)
+              NoAnswer.Lost
             }
       }
     catch { case NonFatal(_) => counters.add(ExchangeCounter.sendFailed); Left(NoAnswer.Lost) }

@@ -2,11 +2,9 @@ package org.dynamicfilters.exchange
 
 import java.util.concurrent.atomic.AtomicBoolean
 
-import scala.util.control.NonFatal
-
 import org.dynamicfilters.exchange.ExchangeCounter._
 import org.dynamicfilters.filter.{FilterCodec, ValueFilter}
-import org.dynamicfilters.proto.{ExchangeMessage, JoinFilterUpdate, TopKBoundUpdate, TopKContribution}
+import org.dynamicfilters.proto.{ExchangeMessage, JoinFilterUpdate, TopKBoundUpdate}
 import org.dynamicfilters.proto.ExchangeMessage.BodyCase
 import org.dynamicfilters.state._
 
@@ -30,25 +28,18 @@ final class ExecutorLink(
     val pace = new ExchangePace(schedule, clock)
     def sendNews(shared: TopKState): Long = {
       val parts = shared.takeUnsent().map(MessageCodec.contribution(spec, _))
-      if (parts.isEmpty) 0L else sendParts(executionId, name, parts)
+      val message = MessageCodec.contributions(executionId, name, parts).toByteArray
+      if (parts.isEmpty) 0L
+      else if (message.length > MessageCodec.MaxBytes) {
+        counters.add(notSentTooLong)
+        0L
+      } else {
+        send(message)
+        message.length.toLong
+      }
     }
     subscribe(executionId, name)
     new TopKState(spec, Some(shared => pace.soon(sendNews(shared))))
-  }
-
-  /** Sends the contributions to a TopK in as many messages as needed, and returns their bytes. */
-  private def sendParts(executionId: Long, name: FilterName, parts: Seq[TopKContribution]): Long = {
-    val message = MessageCodec.contributions(executionId, name, parts).toByteArray
-    if (message.length <= MessageCodec.MaxBytes) {
-      send(message)
-      message.length.toLong
-    } else if (parts.size > 1) {
-      val (a, b) = parts.splitAt(parts.size / 2)
-      sendParts(executionId, name, a) + sendParts(executionId, name, b)
-    } else {
-      counters.add(notSentTooLong)
-      0L
-    }
   }
 
   override def subscribe(executionId: Long, name: FilterName): Unit = sendLater(
@@ -82,15 +73,12 @@ final class ExecutorLink(
     if (!will) isSweepScheduled.set(false)
   }
 
-  /** Handles a message of the driver, on the schedule's thread.
-    *
-    * @param payload fetches the broadcast beside it
-    */
-  def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit =
+  /** Handles a message of the driver, on the schedule's thread. */
+  def received(bytes: Array[Byte]): Unit =
     MessageCodec.received(bytes, counters).foreach { m =>
       m.getBodyCase match {
         case BodyCase.BOUND => bound(m.getExecutionId, m.getBound)
-        case BodyCase.JOIN_FILTER => lateFilter(m.getExecutionId, m.getJoinFilter, payload)
+        case BodyCase.JOIN_FILTER => lateFilter(m.getExecutionId, m.getJoinFilter)
         case BodyCase.ENDED => executions.close(m.getExecutionId)
         // Only executors send the others.
         case _ => counters.add(refusedMalformed)
@@ -109,29 +97,21 @@ final class ExecutorLink(
         }
     }
 
-  private def lateFilter(executionId: Long, m: JoinFilterUpdate, payload: Option[() => Array[Byte]]): Unit = {
+  private def lateFilter(executionId: Long, m: JoinFilterUpdate): Unit = {
     val name = MessageCodec.name(m.getFilter)
     executions.late(executionId, name.filterId) match {
       case None => counters.add(refusedUnknown)
       case Some(late) =>
         executions
-          .contents(Some(executionId), name)(contents(m, payload))
+          .contents(Some(executionId), name)(contents(m))
           .foreach(f => late.offer(NamedFilter(name, f)))
     }
   }
 
-  /** Decodes the filter in a message, or in the broadcast beside it; None, which is counted, if that fails. */
-  def contents(m: JoinFilterUpdate, payload: Option[() => Array[Byte]]): Option[ValueFilter] = {
-    val inline = Option.unless(m.getEncoded.isEmpty)(m.getEncoded.toByteArray)
-    // The execution of a broadcast may have ended, or an executor that holds blocks of it may be lost.
-    def fetched =
-      try payload.map(_())
-      catch { case NonFatal(_) => counters.add(payloadsGone); None }
-    if (inline.isEmpty && payload.isEmpty) counters.add(refusedMalformed)
-    inline.orElse(fetched).flatMap { encoded =>
-      val filter = FilterCodec.decode(encoded).toOption
-      if (filter.isEmpty) counters.add(undecodable)
-      filter
-    }
+  /** Decodes the filter in a message; None, which is counted, if that fails. */
+  def contents(m: JoinFilterUpdate): Option[ValueFilter] = {
+    val filter = FilterCodec.decode(m.getEncoded.toByteArray).toOption
+    if (filter.isEmpty) counters.add(undecodable)
+    filter
   }
 }

@@ -10,11 +10,10 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.state.Executions
 
-/** Spark broadcasts of filters, on the driver.
+/** Spark broadcasts of the filters that travel with scans, on the driver.
   *
-  * A filter that travels with a scan belongs to the scan's plan, which may be executed again: executors drop their
-  * copies when an execution ends, and Spark's cleaner drops the driver's copy when the plan is gone. A filter for
-  * running scans belongs to the execution, and is destroyed with it. A task that is fetching it goes on without it.
+  * Such a filter belongs to the scan's plan, which may be executed again: executors drop their copies when an execution
+  * ends, and Spark's cleaner drops the driver's copy when the plan is gone.
   */
 object FilterBroadcasts {
   // Broadcasts that may still have blocks. When a broadcast is collected, its entry goes, and Spark's ContextCleaner
@@ -22,19 +21,13 @@ object FilterBroadcasts {
   private val made = Collections.synchronizedMap(new WeakHashMap[Broadcast[Array[Byte]], Unit])
 
   /** @param executionId executors drop their copies when this execution ends; None where there is none
-    * @param ofPlan whether it belongs to a plan
     */
-  def apply(
-      sc: SparkContext,
-      executionId: Option[Long],
-      bytes: Array[Byte],
-      ofPlan: Boolean = true
-  ): Broadcast[Array[Byte]] = {
+  def apply(sc: SparkContext, executionId: Option[Long], bytes: Array[Byte]): Broadcast[Array[Byte]] = {
     val b = sc.broadcast(bytes)
     made.put(b, ())
     executionId.foreach { id =>
       val held: AutoCloseable = () =>
-        try if (ofPlan) b.unpersist() else b.destroy()
+        try b.unpersist()
         catch { case NonFatal(_) => } // The context is stopped.
       if (Executions.instance.attach(id, b)(held).isEmpty) held.close()
     }

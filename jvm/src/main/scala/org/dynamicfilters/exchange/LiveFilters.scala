@@ -18,14 +18,25 @@ import org.dynamicfilters.state._
 private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, outbox: Outbox) {
   // The generation that each subscriber has.
   private val sentTo = mutable.LinkedHashMap.empty[String, Long]
-  private var lastMessage: Option[(Long, Outgoing)] = None
+  private var lastMessage: Option[(Long, Array[Byte])] = None
   private val pace = new ExchangePace(schedule, outbox.clock)
 
   /** The newest generation; `first` if there is nothing to send. */
   protected def generation: Long
 
   /** The message of the newest generation; None if it is withheld. */
-  protected def message(): Option[Outgoing]
+  protected def message(): Option[Array[Byte]]
+
+  /** The message with the contents of a filter; None if it is too large. */
+  protected final def contents(executionId: Long, name: FilterName, bytes: Long)(
+      encoded: => Array[Byte]
+  ): Option[Array[Byte]] =
+    if (bytes <= MessageCodec.MaxFilterBytes)
+      Some(MessageCodec.contents(executionId, name, encoded).toByteArray)
+    else {
+      outbox.counters.add(notSentTooLong)
+      None
+    }
 
   final def subscribers: collection.Set[String] = sentTo.keySet
 
@@ -46,18 +57,14 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
   /** Pushes as soon as the pace allows. Several calls before that make one push. */
   final def pushSoon(): Unit = pace.soon {
     push()
-    0L
+    lastMessage.fold(0L)(_._2.length.toLong)
   }
 
   private def sendTo(peers: Seq[String]): Unit = {
     val newest = generation
     val lacking = peers.filter(sentTo(_) < newest)
     if (lacking.nonEmpty) {
-      if (!lastMessage.exists(_._1 == newest)) {
-        // A query may see thousands of generations of a user filter.
-        lastMessage.flatMap(_._2.broadcast).foreach(Executions.instance.detach[AutoCloseable](_))
-        lastMessage = message().map((newest, _))
-      }
+      if (!lastMessage.exists(_._1 == newest)) lastMessage = message().map((newest, _))
       for ((_, m) <- lastMessage; peer <- lacking) {
         outbox.send(peer, m)
         sentTo(peer) = newest
@@ -88,8 +95,8 @@ private[exchange] final class LiveTopK(
   }
 
   override protected def generation: Long = bound.generation
-  override protected def message(): Option[Outgoing] =
-    Some(Outgoing(MessageCodec.bound(executionId, name, spec.domain, bound).toByteArray))
+  override protected def message(): Option[Array[Byte]] =
+    Some(MessageCodec.bound(executionId, name, spec.domain, bound).toByteArray)
 }
 
 /** The filter of a join: sent once to each subscriber, when it is complete. */
@@ -99,12 +106,16 @@ private[exchange] final class LiveJoin(executionId: Long, state: JoinState, sche
   // A state may settle before its filter is complete.
   override protected def generation: Long = if (state.isSettled && state.named.isDefined) 1 else 0
 
-  override protected def message(): Option[Outgoing] =
+  override protected def message(): Option[Array[Byte]] =
     if (state.scansEnded) {
       outbox.counters.add(withheldLate)
       None
     } else
-      state.named.map(f => outbox.contents(Some(executionId), f.name, FilterCodec.encode(f.filter), ofPlan = false))
+      (state.named, state.phase) match {
+        case (Some(f), JoinPhase.Ready(_, bytes, _, _)) =>
+          contents(executionId, f.name, bytes.toLong)(FilterCodec.encode(f.filter))
+        case _ => None
+      }
 }
 
 /** A user filter whose scans follow its updates. The first generation travelled with the tasks. */
@@ -113,9 +124,8 @@ private[exchange] final class LiveUser(executionId: Long, state: UserState, sche
 
   override protected def generation: Long = state.newest.number
 
-  override protected def message(): Option[Outgoing] = {
+  override protected def message(): Option[Array[Byte]] = {
     val newest = state.newest
-    val name = FilterName(state.ref.id, newest.number)
-    Some(outbox.contents(Some(executionId), name, newest.encoded, ofPlan = false))
+    contents(executionId, FilterName(state.ref.id, newest.number), newest.sizeBytes)(newest.encoded)
   }
 }

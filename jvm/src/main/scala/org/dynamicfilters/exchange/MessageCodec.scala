@@ -20,8 +20,12 @@ object MessageCodec {
   /** The version written, and the only one read. Rises with every change of the schema. */
   val Version = 6
 
-  /** Longer messages are neither sent nor read. Larger filters go as Spark broadcasts. */
+  /** Longer messages are neither sent nor read. */
   val MaxBytes: Int = 4 * 1024 * 1024
+
+  /** Larger filters are not sent to running scans: with the rest of their message they may be longer than [[MaxBytes]].
+    */
+  val MaxFilterBytes: Int = MaxBytes - 1024
 
   /** In place of Spark's SQL execution where there is none. */
   val NoExecution = -1L
@@ -53,13 +57,12 @@ object MessageCodec {
   def bound(m: TopKBoundUpdate, domain: KeyDomain): TopKBound =
     TopKBound(m.getGeneration, if (m.hasKey) KeyCodec.readKey(domain, m.getKey) else null, m.getPartition)
 
-  /** @param encoded None if it comes as a broadcast beside the message
-    */
-  def contents(executionId: Long, filter: FilterName, encoded: Option[Array[Byte]]): ExchangeMessage = {
-    val update = JoinFilterUpdate.newBuilder().setFilter(name(filter))
-    encoded.foreach(e => update.setEncoded(UnsafeByteOperations.unsafeWrap(e)))
-    of(executionId)(_.setJoinFilter(update))
-  }
+  def contents(executionId: Long, filter: FilterName, encoded: Array[Byte]): ExchangeMessage =
+    of(executionId)(
+      _.setJoinFilter(
+        JoinFilterUpdate.newBuilder().setFilter(name(filter)).setEncoded(UnsafeByteOperations.unsafeWrap(encoded))
+      )
+    )
 
   def filterRequest(executionId: Long, table: Long, filter: FilterName): ExchangeMessage =
     of(executionId)(_.setFilterRequest(FilterRequest.newBuilder().setTable(table).setFilter(name(filter))))

@@ -15,15 +15,6 @@ final case class ColumnBounds(min: AnyRef, max: AnyRef, mayHaveNulls: Boolean, m
 
   /** The bounds of the rows that are not SQL NULL. */
   def ofValues: ColumnBounds = copy(mayHaveNulls = false)
-
-  override def equals(other: Any): Boolean = other match {
-    case that: ColumnBounds =>
-      that.mayHaveNulls == mayHaveNulls && that.mayHaveValues == mayHaveValues &&
-      End.sameKey(that.min, min) && End.sameKey(that.max, max)
-    case _ => false
-  }
-
-  override def hashCode: Int = End.hashOf(min) * 31 + End.hashOf(max)
 }
 
 object ColumnBounds {

@@ -17,7 +17,6 @@ private[dynamicfilters] object KeyBytes {
   /** The bytes of a key. Not copied for strings and binary values, so valid only as long as the key. */
   def view(d: ObjectDomain, key: AnyRef): UTF8String = key match {
     case s: UTF8String => s
-    case b: Array[Byte] => UTF8String.fromBytes(b)
     case n: Decimal =>
       val exact = n.toJavaBigDecimal
       val scale = d.dataType.asInstanceOf[DecimalType].scale
@@ -31,7 +30,6 @@ private[dynamicfilters] object KeyBytes {
   /** @param bytes never changed
     */
   def key(d: ObjectDomain, bytes: Array[Byte]): AnyRef = d.dataType match {
-    case BinaryType => bytes
     case t: DecimalType =>
       Decimal(new java.math.BigDecimal(new java.math.BigInteger(bytes), t.scale), t.precision, t.scale)
     case _ => UTF8String.fromBytes(bytes)

@@ -103,8 +103,8 @@ private final class ObjectKeys(override val domain: ObjectDomain, mostValues: In
 
   /** Copies `key` only if it is kept. */
   private def widen(key: AnyRef): Unit = {
-    if (min == null || domain.compare(key, min) < 0) min = domain.fromInternal(key)
-    if (max == null || domain.compare(key, max) > 0) max = domain.fromInternal(key)
+    if (min == null || domain.compare(key, min) < 0) min = domain.copyOf(key)
+    if (max == null || domain.compare(key, max) > 0) max = domain.copyOf(key)
   }
 
   override protected def found(): (AnyRef, AnyRef, KeyPartial.Keys) = {

@@ -9,8 +9,9 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** The order and the representation of the values of one Spark type inside filters.
   *
-  * A value inside a filter is a ''key'': a `java.lang.Long` for [[LongDomain]]; a `UTF8String`, an `Array[Byte]` or a
-  * `Decimal` for [[ObjectDomain]]. SQL NULL is null. Keys are immutable. Two domains of the same data type are equal.
+  * A value inside a filter is a ''key'': a `java.lang.Long` for [[LongDomain]]; a `UTF8String` or a `Decimal` for
+  * [[ObjectDomain]]. Binary values are UTF8Strings too, which hold bytes of any kind, compare them as unsigned and are
+  * equal if their bytes are. SQL NULL is null. Keys are immutable. Two domains of the same data type are equal.
   */
 sealed trait KeyDomain extends Serializable {
 
@@ -64,8 +65,8 @@ object KeyDomain {
 
   /** A copy of a key, which stays valid when the row or vector it was read from is reused. */
   def copied(key: AnyRef): AnyRef = key match {
+    // Not clone, which may share the array.
     case s: UTF8String => s.copy()
-    case b: Array[Byte] => b.clone()
     case other => other
   }
 
@@ -73,10 +74,10 @@ object KeyDomain {
   def fits(n: java.math.BigDecimal, precision: Int, scale: Int): Boolean =
     n.signum == 0 || (n.scale <= scale && n.precision.toLong - n.scale <= precision - scale)
 
-  /** Whether a key survives a conversion to a Java string. Readers and sources convert strings, and replace bytes that
-    * are not UTF-8, which may change their order. True for all keys that are not strings.
+  /** Whether a Catalyst value survives a conversion to a Java string. Readers and sources convert strings, and replace
+    * bytes that are not UTF-8, which may change their order. True for all values that are not strings.
     */
-  def isText(key: AnyRef): Boolean = key match {
+  def isText(value: Any): Boolean = value match {
     case s: UTF8String => s.isValid
     case _ => true
   }
@@ -115,26 +116,10 @@ final class LongDomain(val dataType: DataType) extends KeyDomain {
   }
 
   /** The least code of the type. */
-  val least: Long = kind match {
-    case BooleanKind => 0L
-    case ByteKind => Byte.MinValue.toLong
-    case ShortKind => Short.MinValue.toLong
-    case IntKind | IntDecimalKind => Int.MinValue.toLong
-    case LongKind | LongDecimalKind => Long.MinValue
-    case FloatKind => SortableBits.ofFloat(Float.NegativeInfinity).toLong
-    case DoubleKind => SortableBits.ofDouble(Double.NegativeInfinity)
-  }
+  val least: Long = kind.least
 
   /** The greatest code of the type. */
-  val greatest: Long = kind match {
-    case BooleanKind => 1L
-    case ByteKind => Byte.MaxValue.toLong
-    case ShortKind => Short.MaxValue.toLong
-    case IntKind | IntDecimalKind => Int.MaxValue.toLong
-    case LongKind | LongDecimalKind => Long.MaxValue
-    case FloatKind => SortableBits.ofFloat(Float.NaN).toLong
-    case DoubleKind => SortableBits.ofDouble(Double.NaN)
-  }
+  val greatest: Long = kind.greatest
 
   private[filter] def isFloating: Boolean = kind == FloatKind || kind == DoubleKind
 
@@ -225,19 +210,24 @@ final class LongDomain(val dataType: DataType) extends KeyDomain {
 
 private[filter] object LongDomain {
 
-  /** How a value is stored, by the getter that reads it. */
-  sealed trait Kind extends Serializable
-  case object BooleanKind extends Kind
-  case object ByteKind extends Kind
-  case object ShortKind extends Kind
-  case object IntKind extends Kind
-  case object LongKind extends Kind
-  case object FloatKind extends Kind
-  case object DoubleKind extends Kind
+  /** How a value is stored, by the getter that reads it.
+    *
+    * @param least the least code
+    * @param greatest the greatest code
+    */
+  sealed abstract class Kind(val least: Long, val greatest: Long) extends Serializable
+  case object BooleanKind extends Kind(0L, 1L)
+  case object ByteKind extends Kind(Byte.MinValue.toLong, Byte.MaxValue.toLong)
+  case object ShortKind extends Kind(Short.MinValue.toLong, Short.MaxValue.toLong)
+  case object IntKind extends Kind(Int.MinValue.toLong, Int.MaxValue.toLong)
+  case object LongKind extends Kind(Long.MinValue, Long.MaxValue)
+  case object FloatKind
+      extends Kind(SortableBits.ofFloat(Float.NegativeInfinity).toLong, SortableBits.ofFloat(Float.NaN).toLong)
+  case object DoubleKind extends Kind(SortableBits.ofDouble(Double.NegativeInfinity), SortableBits.ofDouble(Double.NaN))
 
   /** Decimals of up to 9 and of up to 18 digits, as Spark's own vectors store them. */
-  case object IntDecimalKind extends Kind
-  case object LongDecimalKind extends Kind
+  case object IntDecimalKind extends Kind(Int.MinValue.toLong, Int.MaxValue.toLong)
+  case object LongDecimalKind extends Kind(Long.MinValue, Long.MaxValue)
 
   def kindOf(dt: DataType): Option[Kind] = dt match {
     case BooleanType => Some(BooleanKind)
@@ -275,38 +265,45 @@ final class ObjectDomain(val dataType: DataType) extends KeyDomain {
   }
 
   override def compare(a: AnyRef, b: AnyRef): Int = dataType match {
-    case BinaryType => java.util.Arrays.compareUnsigned(a.asInstanceOf[Array[Byte]], b.asInstanceOf[Array[Byte]])
     case _: DecimalType => a.asInstanceOf[Decimal].compare(b.asInstanceOf[Decimal])
     case _ => a.asInstanceOf[UTF8String].binaryCompare(b.asInstanceOf[UTF8String])
   }
 
   override def fromRow(row: SpecializedGetters, ordinal: Int): AnyRef =
-    if (row.isNullAt(ordinal)) null else fromInternal(viewOfRow(row, ordinal))
+    if (row.isNullAt(ordinal)) null else copyOf(viewOfRow(row, ordinal))
 
   /** A non-null value of a row, NOT copied: valid until the row moves on. */
   private[dynamicfilters] def viewOfRow(row: SpecializedGetters, ordinal: Int): AnyRef = dataType match {
-    case BinaryType => row.getBinary(ordinal)
+    case BinaryType => UTF8String.fromBytes(row.getBinary(ordinal))
     case _: DecimalType => row.getDecimal(ordinal, precision, scale)
     case _ => row.getUTF8String(ordinal)
   }
 
   /** A non-null value of a vector of this data type, NOT copied: valid as long as the vector's batch. */
   def fromVector(v: ColumnVector, i: Int): AnyRef = dataType match {
-    case BinaryType => v.getBinary(i)
+    case BinaryType => UTF8String.fromBytes(v.getBinary(i))
     case _: DecimalType => v.getDecimal(i, precision, scale)
     case _ => v.getUTF8String(i)
   }
 
   override def fromInternal(value: Any): AnyRef = (dataType, value) match {
     case (_, null) => null
-    case (BinaryType, b: Array[Byte]) => b.clone()
-    case (_: DecimalType, d: Decimal) => ownDecimal(d)
-    // Not clone, which may share the array.
-    case (_: StringType, s: UTF8String) => s.copy()
+    case (BinaryType, b: Array[Byte]) => copyOf(UTF8String.fromBytes(b))
+    case (_: DecimalType, d: Decimal) => copyOf(d)
+    case (_: StringType, s: UTF8String) => copyOf(s)
     case _ => throw unfit(value)
   }
 
-  override def toInternal(key: AnyRef): Any = key
+  override def toInternal(key: AnyRef): Any = key match {
+    case s: UTF8String if dataType == BinaryType => s.getBytes
+    case other => other
+  }
+
+  /** The key of a view ([[viewOfRow]]), which shares no memory with it. */
+  private[filter] def copyOf(view: AnyRef): AnyRef = view match {
+    case d: Decimal => ownDecimal(d)
+    case other => KeyDomain.copied(other)
+  }
 
   /** A copy at the scale of the type. Decimal is mutable, and one in a row may have another scale. */
   private def ownDecimal(d: Decimal): Decimal =
@@ -316,8 +313,7 @@ final class ObjectDomain(val dataType: DataType) extends KeyDomain {
       catch { case _: ArithmeticException => throw unfit(d) }
 
   override def isKey(key: AnyRef): Boolean = (dataType, key) match {
-    case (BinaryType, _: Array[Byte]) => true
-    case (_: StringType, _: UTF8String) => true
+    case (BinaryType | _: StringType, _: UTF8String) => true
     case (_: DecimalType, d: Decimal) =>
       KeyDomain.fits(d.toJavaBigDecimal.stripTrailingZeros, precision, scale)
     case _ => false
@@ -326,7 +322,6 @@ final class ObjectDomain(val dataType: DataType) extends KeyDomain {
   /** Whether no value is below this key: the empty string and the empty binary value. */
   private[filter] def isLeast(key: AnyRef): Boolean = key match {
     case s: UTF8String => s.numBytes == 0
-    case b: Array[Byte] => b.isEmpty
     case _ => false
   }
 }

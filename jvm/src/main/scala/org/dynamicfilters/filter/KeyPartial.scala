@@ -74,15 +74,6 @@ final case class KeyPartial(
   }
 
   def encode: Array[Byte] = PartialCodec.encode(this)
-
-  override def equals(other: Any): Boolean = other match {
-    case that: KeyPartial =>
-      that.domain == domain && that.hasNulls == hasNulls && End.sameKey(that.min, min) &&
-      End.sameKey(that.max, max) && that.keys == keys
-    case _ => false
-  }
-
-  override def hashCode: Int = End.hashOf(min) * 31 + End.hashOf(max)
 }
 
 object KeyPartial {

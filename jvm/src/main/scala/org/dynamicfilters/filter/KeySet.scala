@@ -268,13 +268,11 @@ final case class ObjectValues(domain: ObjectDomain, sorted: Array[AnyRef]) exten
   }
 
   override def equals(other: Any): Boolean = other match {
-    case that: ObjectValues =>
-      that.domain == domain && that.sorted.length == sorted.length &&
-      sorted.indices.forall(i => End.sameKey(that.sorted(i), sorted(i)))
+    case that: ObjectValues => that.domain == domain && Arrays.equals(that.sorted, sorted)
     case _ => false
   }
 
-  override def hashCode: Int = sorted.foldLeft(sorted.length)((h, k) => h * 31 + End.hashOf(k))
+  override def hashCode: Int = Arrays.hashCode(sorted)
 }
 
 /** A Bloom filter of many keys: Spark's BloomFilter over 64-bit codes. The code of a key of a [[LongDomain]] is the key

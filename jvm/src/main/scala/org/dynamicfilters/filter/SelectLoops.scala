@@ -50,28 +50,15 @@ private[filter] object SelectLoops {
     s.count = kept
   }
 
-  /** Keeps the rows whose codes pass a test, and if `nulls` the null rows. The usual tests have loops of their own,
-    * which call no virtual method per row.
+  /** Keeps the rows whose codes pass a test, and if `nulls` the null rows. The two usual tests have a loop of their
+    * own: the JIT compiler inlines a call that has met two classes, and no more.
     */
   private def lookUp(keys: LongPredicate, v: ColumnVector, s: Selection, nulls: Boolean): Unit = keys match {
-    case b: LongBits => bits(b, v, s, nulls)
-    case t: LongTable => table(t, v, s, nulls)
+    case _: LongBits | _: LongTable => usual(keys, v, s, nulls)
     case other => each(other, v, s, nulls)
   }
 
-  private def bits(t: LongBits, v: ColumnVector, s: Selection, nulls: Boolean): Unit = {
-    val (rows, codes, n) = (s.rows, s.codes, s.count)
-    var i, kept = 0
-    while (i < n) {
-      val r = rows(i)
-      rows(kept) = r
-      if ((nulls && v.isNullAt(r)) || t.test(codes(i))) kept += 1
-      i += 1
-    }
-    s.count = kept
-  }
-
-  private def table(t: LongTable, v: ColumnVector, s: Selection, nulls: Boolean): Unit = {
+  private def usual(t: LongPredicate, v: ColumnVector, s: Selection, nulls: Boolean): Unit = {
     val (rows, codes, n) = (s.rows, s.codes, s.count)
     var i, kept = 0
     while (i < n) {

@@ -4,7 +4,6 @@ import java.util.{Collections, Map => JMap}
 
 import org.apache.spark.SparkContext
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext}
-import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.DynamicFiltersExtensions
 import org.dynamicfilters.connect.ConnectPlugins
@@ -22,7 +21,7 @@ private[dynamicfilters] final class ExecutorSide extends ExecutorPlugin {
 }
 
 /** The driver side of `DynamicFiltersPlugin`: adds the session extensions and starts the [[Driver]]. */
-private[dynamicfilters] final class DriverSide extends DriverPlugin with Logging {
+private[dynamicfilters] final class DriverSide extends DriverPlugin {
   private val Extensions = "spark.sql.extensions"
   private var context: Option[SparkContext] = None
 

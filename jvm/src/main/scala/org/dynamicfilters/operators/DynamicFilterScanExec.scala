@@ -100,9 +100,7 @@ case class DynamicFilterScanExec(
           if (choice.excluded.nonEmpty) countOnDriver(accumulator) { report =>
             choice.excluded.foreach(s => report.addUnopened(s.file, s.facts, spec.isNarrowed))
           }
-          def sent = spec.reader
-            .flatMap(_.sent)
-            .getOrElse(sparkContext.broadcast(new SerializableConfiguration(hadoopConf)))
+          def sent = sparkContext.broadcast(new SerializableConfiguration(hadoopConf))
           new ChosenFileScanRDD(files, spec, choice.splits, if (choice.isLearned) sent else null)
         }
     } catch {

@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.StructField
 import org.dynamicfilters.filter.{PluginFailure, ValueFilter}
 import org.dynamicfilters.scan._
 import org.dynamicfilters.scan.sources.{
-  ChosenFilteredScan, ChosenScan, PartsReaderFactory, SourceChooser, SourceSplit, SplitBounds, V2Predicates
+  ChosenScan, PartsReaderFactory, SourceChooser, SourceSplit, SplitBounds, V2Predicates
 }
 
 /** A DataSource V2 scan in one run of a plan. On the driver. The source gets the complete filters before it plans its splits, as in
@@ -51,9 +51,9 @@ private[operators] final class SourceScan(
       val factory = scan.readerFactory
       val predicates = SourceScan.runtimeFilterColumns(scan).flatMap(predicatesOf)
       if (predicates.nonEmpty) {
-        scan.scan.asInstanceOf[SupportsRuntimeV2Filtering].filter(predicates.toArray)
+        source.filter(predicates.toArray)
         // Spark's own pruning happens later, so the splits that it leaves out are not known here.
-        if (scan.runtimeFilters.isEmpty) allFiles = bounds.flatMap(_.files)
+        if (scan.runtimeFilters.isEmpty) allFiles = bounds.map(_.files)
       }
       if (bounds.isEmpty && predicates.isEmpty) scan else withScan(chosen(bounds, factory))
     } catch {
@@ -73,11 +73,11 @@ private[operators] final class SourceScan(
     val columnar = scan.supportsColumnar
     val factory = if (bounds.isEmpty) ofSource else new PartsReaderFactory(ofSource, spec.scanId, columnar)
     def splits(planned: Seq[InputPartition]) = bounds.fold(planned)(choose(_, planned))
-    scan.scan match {
-      case s: SupportsRuntimeV2Filtering => new ChosenFilteredScan(s, columnar, splits, factory)
-      case s => new ChosenScan(s, columnar, splits, factory)
-    }
+    new ChosenScan(source, columnar, splits, factory)
   }
+
+  // Each source with bounds or runtime filters.
+  private def source: SupportsRuntimeV2Filtering = scan.scan.asInstanceOf[SupportsRuntimeV2Filtering]
 
   private def choose(bounds: SplitBounds, splits: Seq[InputPartition]): Seq[SourceSplit] = {
     val parts = splits.map(bounds.parts)

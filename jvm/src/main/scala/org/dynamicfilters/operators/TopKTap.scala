@@ -88,7 +88,7 @@ final class TopKTap private[operators] (tasks: Array[TaskTopK], keys: Array[Int]
   def accepts(i: Int, key: Float): Boolean = acceptsLong(i, SortableBits.ofFloat(key).toLong)
   def accepts(i: Int, key: Double): Boolean = acceptsLong(i, SortableBits.ofDouble(key))
   def accepts(i: Int, key: UTF8String): Boolean = acceptsObject(i, key)
-  def accepts(i: Int, key: Array[Byte]): Boolean = acceptsObject(i, key)
+  def accepts(i: Int, key: Array[Byte]): Boolean = acceptsObject(i, UTF8String.fromBytes(key))
 
   private def acceptsObject(i: Int, key: AnyRef): Boolean =
     tasks.length == 0 || tasks(i).asInstanceOf[ObjectTaskTopK].accept(key)

@@ -1,5 +1,7 @@
 package org.dynamicfilters.scan
 
+import java.util.{Arrays, BitSet}
+
 import org.apache.spark.sql.vectorized.ColumnVector
 import org.dynamicfilters.filter.{Selection, ValueFilter}
 
@@ -43,34 +45,23 @@ object Disjunction {
   * @param filters by position of the column in the required schema
   */
 final class DisjunctionTest(filters: Seq[(Int, ValueFilter)]) {
-  private var candidates = Array.emptyIntArray
-  private var passing = Array.emptyBooleanArray
 
   /** @param vector by position in the required schema
     */
   def select(vector: Int => ColumnVector, s: Selection): Unit = {
-    val n = s.count
-    if (n > 0) {
-      if (candidates.length < n) candidates = new Array[Int](n)
-      System.arraycopy(s.rows, 0, candidates, 0, n)
-      // Indexed by row number in the batch; candidates ascend.
-      val rows = candidates(n - 1) + 1
-      if (passing.length < rows) passing = new Array[Boolean](rows)
-      else java.util.Arrays.fill(passing, 0, rows, false)
-      filters.foreach { case (field, filter) =>
-        System.arraycopy(candidates, 0, s.rows, 0, n)
-        s.count = n
-        filter.select(vector(field), s)
-        var i = 0
-        while (i < s.count) { passing(s.rows(i)) = true; i += 1 }
-      }
-      var i, kept = 0
-      while (i < n) {
-        val r = candidates(i)
-        if (passing(r)) { s.rows(kept) = r; kept += 1 }
-        i += 1
-      }
-      s.count = kept
+    val candidates = Arrays.copyOf(s.rows, s.count)
+    val passing = new BitSet
+    def selectAll(): Unit = {
+      System.arraycopy(candidates, 0, s.rows, 0, candidates.length)
+      s.count = candidates.length
     }
+    filters.foreach { case (field, filter) =>
+      selectAll()
+      filter.select(vector(field), s)
+      var i = 0
+      while (i < s.count) { passing.set(s.rows(i)); i += 1 }
+    }
+    selectAll()
+    RowSelector.narrow(s)(passing.get(_))
   }
 }

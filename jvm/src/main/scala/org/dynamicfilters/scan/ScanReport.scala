@@ -234,7 +234,6 @@ object ReportRoom {
 
   private def bytesOf(end: AnyRef): Long = end match {
     case s: UTF8String => s.numBytes.toLong
-    case b: Array[Byte] => b.length.toLong
     case _ => 0L
   }
 }

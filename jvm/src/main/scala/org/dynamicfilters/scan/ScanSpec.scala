@@ -3,11 +3,9 @@ package org.dynamicfilters.scan
 import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.util.SerializableConfiguration
 import org.dynamicfilters.filter.{KeyDomain, ValueFilter}
 import org.dynamicfilters.state.{FilterRef, JoinRef, Producer, SubqueryRef, TopKSpec, UserRef}
 import org.dynamicfilters.user.Generation
@@ -91,12 +89,6 @@ final class ScanSpec(
     val lateMaterialization: Boolean,
     val giveUpSelectivity: Double
 ) extends Serializable {
-
-  /** A text that is equal for equal scans under equal filters, and rarely for others. */
-  def marker: String =
-    filters
-      .map { case (ref, at, part, key) => s"${ref.marker}:$at:$part${key.mkString(":")}" }
-      .mkString("", ",", s"|${predicates.hashCode}")
 
   /** The TopK of the first filter, if it is one. */
   def topK: Option[TopKSpec] = columns.headOption.filterNot(_.either).flatMap(_.topK)
@@ -218,13 +210,8 @@ object ScanSpec {
   * @param pushedDown the query's own predicates that the reader gets
   * @param conf configuration for opening files. Must not be changed: it has the requested columns, and tasks share it
   *   in local mode
-  * @param sent the broadcast of `conf`, if the reader exposes it
   */
-final case class ReaderSetup(
-    pushedDown: Seq[Filter],
-    conf: Configuration,
-    sent: Option[Broadcast[SerializableConfiguration]]
-)
+final case class ReaderSetup(pushedDown: Seq[Filter], conf: Configuration)
 
 /** How long the stage of a scan waits for a join's filter.
   *

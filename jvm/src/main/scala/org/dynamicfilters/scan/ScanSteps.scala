@@ -1,6 +1,5 @@
 package org.dynamicfilters.scan
 
-import org.dynamicfilters.filter.ValueFilter
 import org.dynamicfilters.state.{Executions, StepTracker}
 
 /** The trackers of a scan's steps ([[StepTracker]]). The tasks of an execution share them in a process.
@@ -21,12 +20,6 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
   private def trackers(step: String): IndexedSeq[StepTracker] =
     spec.columns.indices.map(i => tracker(s"$step-$i", giveUp))
 
-  /** A tracker that the next executions of the same scan with the same filters use too. */
-  private def remembered(step: String, filters: String): StepTracker = {
-    val scan = (spec.marker.hashCode, spec.requiredSchema.hashCode, spec.options.hashCode)
-    StepTracker.of((scan, step, filters.hashCode), giveUp)
-  }
-
   /** Lookups in dictionaries and Bloom filters of files. */
   val dictionaries: IndexedSeq[StepTracker] = trackers("dictionary")
   val blooms: IndexedSeq[StepTracker] = trackers("bloom")
@@ -34,24 +27,6 @@ private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], g
   /** Tests of rows that were read. */
   val rows: IndexedSeq[StepTracker] = trackers("rows")
 
-  /** First passes over the columns of these filters. Filters of joins are recognized by their text. The bound of a TopK
-    * changes with each row group, so all its first passes have one tracker.
-    */
-  def firstPass(filters: => IndexedSeq[ValueFilter]): StepTracker =
-    if (!spec.isForJoinsOnly) anyFirstPass
-    else {
-      val now = filters
-      if (passed.isEmpty || now.indices.exists(i => now(i) ne passed(i))) {
-        passed = now
-        ofPassed = remembered("late", now.filter(_ != ValueFilter.All).map(_.expression("")).mkString(";"))
-      }
-      ofPassed
-    }
-  private lazy val anyFirstPass = tracker("late", spec.giveUpSelectivity)
-  private var ofPassed: StepTracker = _
-  private var passed = IndexedSeq.empty[ValueFilter]
-
-  /** Records the time of a row group, from its first step until its rows are consumed. */
-  def recordRowGroupTime(nanos: Long): Unit =
-    (dictionaries ++ blooms).foreach(_.recordCost(spent = 0, saved = 0, nanos))
+  /** First passes over the filters' columns. */
+  val firstPass: StepTracker = tracker("late", spec.giveUpSelectivity)
 }

@@ -53,26 +53,17 @@ final class TaskScan(
   /** The task starts with a partition of the scan's RDD. */
   def startPartition(partition: Int): Unit = {
     inForce.startPartition(partition)
-    fewKeys = false
+    hasFewKeys = false
   }
 
-  private var fewKeys = false
-
   /** Whether a row group of the partition had fewer distinct keys than a TopK over groups needs. */
-  def hasFewKeys: Boolean = fewKeys
-  def foundFewKeys(): Unit = fewKeys = true
+  var hasFewKeys: Boolean = false
 
   /** The current filters by column of the spec. */
   def filters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(inForce(_))
 
   /** Tests of rows that were read. */
   val rowTests = new RowTests(steps.rows, report, isInSnapshot)
-
-  /** Records the time of a row group once its rows are consumed. */
-  def recordRowGroupTime(nanos: Long): Unit = {
-    rowTests.recordRowGroupTime(nanos)
-    steps.recordRowGroupTime(nanos)
-  }
 
   /** Calls `f` before the report is taken. */
   def beforeReport(f: () => Unit): Unit = counting.add(f)

@@ -18,9 +18,6 @@ abstract class FilterRef(val id: Long, val producer: Producer.Value) extends Ser
   /** The rows that a TopK needs; None for other producers. */
   def topK: Option[TopKSpec] = None
 
-  /** Text that is equal for equal filters, and seldom for others. */
-  def marker: String
-
   /** The producer's run to which a scan that starts now belongs; see [[TopKRef.nextRun]]. */
   def currentRun: Long = 0L
 
@@ -115,8 +112,6 @@ final class TopKRef private (
   // Lazy, because the canonical form of a large plan is expensive, and only comparisons with equal specs need it.
   @transient private lazy val canonical: SparkPlan = if (producing == null) null else producing.canonicalized
 
-  override def marker: String = f"$producer-${(ordinal, spec).hashCode}%08x"
-
   @transient private var runs = 0L
   @transient @volatile private var lastRun: PlanRun = _
 
@@ -140,7 +135,7 @@ final class TopKRef private (
         canonical != null && that.canonical == canonical)
     case _ => false
   }
-  override def hashCode: Int = marker.hashCode
+  override def hashCode: Int = (producer, ordinal, spec).hashCode
 }
 
 object TopKRef {

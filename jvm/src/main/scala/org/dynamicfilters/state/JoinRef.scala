@@ -92,9 +92,8 @@ final class JoinRef private (
   /** When adaptive execution was about to make a stage of it, as `System.nanoTime`; 0 before. */
   @transient @volatile var stageMade: Long = 0
 
-  @transient private[dynamicfilters] val hash: Int = (build, key, nullsMatch).hashCode
+  private[dynamicfilters] val hash: Int = (build, key, nullsMatch).hashCode
 
-  override val marker: String = f"join-$hash%08x"
   override def driverRun: PlanRun = state
 
   override def equals(other: Any): Boolean = other match {
@@ -104,7 +103,7 @@ final class JoinRef private (
         that.contents == contents && isRepeatable && that.isRepeatable && isNarrowedAs(that))
     case _ => false
   }
-  override def hashCode: Int = marker.hashCode
+  override def hashCode: Int = hash
 
   // On failure, unlike those of any other filter.
   @transient private lazy val contents: Any =

@@ -86,7 +86,7 @@ object JoinWaits extends Logging {
     val waiting = new AtomicInteger
 
     /** Number of threads that may wait: a quarter, so that build sides can always be submitted. */
-    def mostWaiting(sizeOf: (String, Int) => Int): Int = sizeOf(size._1, size._2) / (4 * threadsEach)
+    def mostWaiting: Int = configured(size._1, size._2) / (4 * threadsEach)
   }
 
   private val shuffles =
@@ -149,7 +149,7 @@ object JoinWaits extends Logging {
       inBroadcast: Long = Long.MaxValue
   ): Boolean = pool.exists { pool =>
     try
-      pool.waiting.incrementAndGet() <= pool.mostWaiting(configured) &&
+      pool.waiting.incrementAndGet() <= pool.mostWaiting &&
         wait(executionId, waits, look, if (pool eq broadcasts) inBroadcast else Long.MaxValue)
     finally pool.waiting.decrementAndGet()
   }

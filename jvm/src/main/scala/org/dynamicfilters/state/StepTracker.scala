@@ -1,7 +1,5 @@
 package org.dynamicfilters.state
 
-import java.util.{LinkedHashMap, Map => JMap}
-
 /** Decides whether one step of a scan pays for one filter: a look into a dictionary or a Bloom filter, a first pass
   * over the filter's columns, or a test of rows that were read.
   *
@@ -133,18 +131,5 @@ object StepTracker {
       recent((samples % recent.length).toInt) = nanosPerRow
       samples += 1
     }
-  }
-
-  private val MostKept = 4096
-  private val kept = new LinkedHashMap[Any, StepTracker](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: JMap.Entry[Any, StepTracker]): Boolean = size > MostKept
-  }
-
-  /** The tracker that earlier executions in this process had for the same step, scan and filters.
-    *
-    * @param key equal for equal steps. A collision of two keys costs speed, never correctness
-    */
-  def of(key: Any, giveUp: Double): StepTracker = kept.synchronized {
-    kept.computeIfAbsent((key, giveUp), _ => new StepTracker(giveUp))
   }
 }

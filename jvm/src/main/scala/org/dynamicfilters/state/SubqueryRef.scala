@@ -33,7 +33,6 @@ final class SubqueryRef private (
   def filter(of: Seq[Any]): ValueFilter =
     operators.zip(of).map { case (operator, value) => Comparison.filter(operator, domain, value) }.reduce(_ and _)
 
-  override def marker: String = f"subquery-${(operators, domain).hashCode}%08x"
   override def driverRun: PlanRun = state
 
   override def equals(other: Any): Boolean = other match {
@@ -42,7 +41,7 @@ final class SubqueryRef private (
         canonical != null && that.canonical == canonical)
     case _ => false
   }
-  override def hashCode: Int = marker.hashCode
+  override def hashCode: Int = (operators, domain).hashCode
 }
 
 object SubqueryRef {

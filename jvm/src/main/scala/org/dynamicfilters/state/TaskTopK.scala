@@ -12,9 +12,9 @@ import org.dynamicfilters.filter.{KeyDomain, LongDomain, ObjectDomain, ValueFilt
   * Beside the shared bound, an attempt has its own. If ties are free, it is strict: after `limit` output rows that are
   * not worse than L, neither it nor a retry needs more rows with key L. So few distinct keys skip whole row groups.
   *
-  * One thread counts. Another thread gets the filter as of the last sort of the buffer: Spark 4.3 may read the input of
-  * a Python function in another thread (`spark.python.udf.pipelined.enabled`). NULLs are counted only if they sort
-  * first; otherwise they are the worst rows, and leaving them out only makes the bound looser.
+  * One thread counts. Another thread gets the shared bound alone: Spark 4.3 may read the input of a Python function in
+  * another thread (`spark.python.udf.pipelined.enabled`). NULLs are counted only if they sort first; otherwise they are
+  * the worst rows, and leaving them out only makes the bound looser.
   *
   * @param send receives the attempt's best keys whenever they are shared, see [[Contribution.keys]]
   */
@@ -33,10 +33,6 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[A
   // The thread that counts. Not volatile: another thread never sees itself here.
   private var counting: Thread = _
   private val startedIn = Thread.currentThread
-
-  // For other threads: whether one has asked for the filter, and the attempt's own bound.
-  @volatile private var askedElsewhere = false
-  @volatile private var ownForOthers: Option[AnyRef] = None
 
   private var offered = 0
   private var rowsDropped = 0L
@@ -101,10 +97,6 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[A
     pendingNulls = 0
     if (changed && System.nanoTime() - published >= pause) publish()
     refresh()
-    if (askedElsewhere) {
-      askedElsewhere = false
-      ownForOthers = ownWorst
-    }
   }
 
   /** Shares the attempt's best keys at once. */
@@ -134,7 +126,7 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[A
     offered += 1
     if ((offered & (TaskTopK.RefreshRows - 1)) == 1) {
       if (counting == null) counting = Thread.currentThread
-      if (askedElsewhere) flush() else refresh()
+      refresh()
     }
   }
 
@@ -171,13 +163,10 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[A
     if (counting eq Thread.currentThread) {
       flush()
       within(seen, if (own) ownWorst else None)
-    } else if (pinned.isEmpty) {
-      askedElsewhere = true
-      within(newestShared(), if (own) ownForOthers else None)
     }
     // With a pinned bound, the answer must not depend on the time at which another thread asks. Such a thread may have
     // started before the bound was pinned.
-    else if (startedIn eq Thread.currentThread) within(newestShared(), None)
+    else if (pinned.isEmpty || (startedIn eq Thread.currentThread)) within(newestShared(), None)
     else ValueFilter.All
 
   private def within(bound: TopKBound, own: Option[AnyRef]): ValueFilter = {
@@ -197,7 +186,6 @@ object TaskTopK {
 
   private[state] def bytesOf(key: AnyRef): Long = key match {
     case s: UTF8String => 32L + s.numBytes
-    case b: Array[Byte] => 32L + b.length
     case _ => 32L
   }
 

@@ -34,7 +34,7 @@ trait TestHooks {
   /** The driver sends a message to an executor.
     *
     * @param send whether it could be sent
-    * @param instead sends other bytes in its place, without what goes beside them
+    * @param instead sends other bytes in its place
     */
   def pushes(peer: String, message: Array[Byte])(send: => Boolean)(instead: Array[Byte] => Boolean): Boolean = send
 

@@ -106,8 +106,7 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
     val ofPartitions = unsent.iterator.flatMap(p => lists.get(p).map(Contribution(p, owners(p), _))).toVector
     unsent.clear()
     // All distinct keys again, because messages may be lost.
-    def inParts = different.toArray.grouped(TopKState.KeysInPart)
-    val ofAll = if (hasNews) inParts.map(Contribution(contributor._1, contributor._2, _)).toSeq else Nil
+    val ofAll = Option.when(hasNews)(Contribution(contributor._1, contributor._2, different.toArray))
     hasNews = false
     (ofPartitions ++ ofAll).map(c => c.copy(keys = withinBound(c.keys))).filter(_.keys.nonEmpty)
   }
@@ -166,9 +165,6 @@ final class TopKState(val spec: TopKSpec, onChange: Option[TopKState => Unit] = 
 }
 
 object TopKState {
-
-  /** Distinct keys in one contribution, so that a message can leave some of them out. */
-  private val KeysInPart = 1000
 
   private final class Cursor(val partition: Int, val keys: Array[AnyRef]) {
     var at = 0

@@ -10,8 +10,6 @@ final class UserRef private (id: Long, val generation: Generation, val follows: 
     extends FilterRef(id, Producer.user) {
   @transient @volatile private var lastRun: UserState = _
 
-  override def marker: String = s"user-${generation.filterId}-${generation.number}-$follows"
-
   /** A scan starts, on the driver. */
   def started(state: UserState): Unit = lastRun = state
 

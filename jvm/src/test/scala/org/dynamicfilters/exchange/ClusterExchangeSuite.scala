@@ -217,7 +217,7 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(late(c.nodes.head).isEmpty && c.counters(ExchangeCounter.withheldLate) > 0)
   }
 
-  test("a large filter goes as a broadcast, once for all") {
+  test("a large filter is not sent to running scans") {
     val wide = limits.copy(maxRows = 10000000, inMaxValues = 10000000, maxFilterBytes = 64 << 20)
     val big = new JoinState(9, false, wide)
     val c = new SimulatedCluster(2, source(top3, big))
@@ -226,12 +226,11 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     // No order and no neighbours: no form makes them small.
     val random = new scala.util.Random(1)
     big.started(1)
-    big.offer(0, collected(Seq.fill(1000000)(random.nextInt()), wide), outgrown = false)
-    // Larger than what is sent inline.
-    assert(big.phase.asInstanceOf[JoinPhase.Ready].bytes > (1 << 20))
+    big.offer(0, collected(Seq.fill(3000000)(random.nextInt()), wide), outgrown = false)
+    assert(big.phase.asInstanceOf[JoinPhase.Ready].bytes > MessageCodec.MaxFilterBytes)
     c.settle()
-    assert(c.nodes.forall(n => late(n).isDefined))
-    assert(c.counters(ExchangeCounter.broadcasts) == 1)
+    assert(c.nodes.forall(n => late(n).isEmpty))
+    assert(c.counters(ExchangeCounter.notSentTooLong) > 0)
   }
 
   /** A task that asks holds its slot: with the filter built under the lock it waited for seconds. */

@@ -6,7 +6,6 @@ import java.util.concurrent.atomic.{AtomicInteger, LongAdder}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.LongType
 import org.dynamicfilters.filter.{KeyCollector, KeyDomain, KeyLimits}
@@ -33,17 +32,13 @@ object CoordinatorLoad {
   private final class Driver(filters: FilterSource, deliver: (Int, Array[Byte]) => Unit) {
     val counters = new ExchangeCounters
     val worker = new Worker("load", 50000, counters)
-    private val peers = new Peers {
-      override def send(peer: String, m: Outgoing): Boolean = {
-        deliver(peer.toInt, m.message)
-        true
-      }
-      override def broadcast(encoded: Array[Byte], execution: Option[Long], ofPlan: Boolean): Broadcast[Array[Byte]] =
-        new SimulatedBroadcast(encoded)
+    private def send(peer: String, message: Array[Byte]): Boolean = {
+      deliver(peer.toInt, message)
+      true
     }
     val executions = new Executions(Long.MaxValue, () => System.nanoTime())
     val coordinator =
-      new Coordinator(executions, filters, new Outbox(peers, counters, () => System.nanoTime()), worker)
+      new Coordinator(executions, filters, new Outbox(send, counters, () => System.nanoTime()), worker)
     def received(peer: Int, message: Array[Byte]): Unit =
       worker.later(0)(coordinator.received(peer.toString, message))
 
@@ -80,7 +75,7 @@ object CoordinatorLoad {
     val updated = new ConcurrentHashMap[Int, java.lang.Long]()
     val driver = new Driver(
       filters,
-      { (peer, message) => updated.put(peer, System.nanoTime()); links(peer).received(message, None) }
+      { (peer, message) => updated.put(peer, System.nanoTime()); links(peer).received(message) }
     )
     val sent = new LongAdder
     val shared = links.indices.map { i =>

@@ -4,7 +4,6 @@ import java.util.Random
 
 import scala.collection.mutable
 
-import org.apache.spark.broadcast.Broadcast
 import org.dynamicfilters.state.{Executions, FilterSource}
 
 /** Work that is done when a test says so. */
@@ -18,12 +17,6 @@ final class ManualSchedule extends Schedule {
 
 /** How unreliable a network is: shares of messages, 0 to 1. */
 final case class Trouble(lost: Double = 0, doubled: Double = 0, late: Double = 0)
-
-private final class SimulatedBroadcast(content: Array[Byte]) extends Broadcast[Array[Byte]](0L) {
-  override protected def getValue(): Array[Byte] = content
-  override protected def doUnpersist(blocking: Boolean): Unit = ()
-  override protected def doDestroy(blocking: Boolean): Unit = ()
-}
 
 /** A driver and executors with all of their real parts but Spark's RPC; messages are delivered by [[step]]. */
 final class SimulatedCluster(
@@ -39,20 +32,15 @@ final class SimulatedCluster(
   val driverSchedule = new ManualSchedule
   var bytesSent = 0L
 
-  private object AllPeers extends Peers {
-    override def send(peer: String, m: Outgoing): Boolean = {
-      val fetch = m.broadcast.map(b => () => b.value)
-      post(m.message)(bytes => nodes(peer.toInt).link.received(bytes, fetch))
-      true
-    }
-    override def broadcast(encoded: Array[Byte], execution: Option[Long], ofPlan: Boolean): Broadcast[Array[Byte]] =
-      new SimulatedBroadcast(encoded)
+  private def send(peer: String, message: Array[Byte]): Boolean = {
+    post(message)(bytes => nodes(peer.toInt).link.received(bytes))
+    true
   }
 
   /** The driver's. */
   val executions = new Executions(idleNanos = 1000000000L, () => time)
   val coordinator =
-    new Coordinator(executions, filters, new Outbox(AllPeers, counters, () => time), driverSchedule)
+    new Coordinator(executions, filters, new Outbox(send, counters, () => time), driverSchedule)
 
   final class Node(val name: String) {
     val executions = new Executions(idleNanos = 1000000000L, () => time)

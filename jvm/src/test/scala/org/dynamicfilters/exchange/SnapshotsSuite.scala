@@ -1,8 +1,7 @@
 package org.dynamicfilters.exchange
 
-import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.types.LongType
-import org.dynamicfilters.filter.{End, FilterCodec, KeyDomain, UserForms, ValueFilter}
+import org.dynamicfilters.filter.{End, FilterCodec, KeyDomain, ValueFilter}
 import org.dynamicfilters.proto.SnapshotReply
 import org.dynamicfilters.state._
 import org.scalatest.funsuite.AnyFunSuite
@@ -96,15 +95,6 @@ class SnapshotsSuite extends AnyFunSuite {
     assert(read(of = 1).isFailure, "of another table")
   }
 
-  private object NoPeers extends Peers {
-    var large = 0
-    override def send(peer: String, m: Outgoing): Boolean = false
-    override def broadcast(encoded: Array[Byte], execution: Option[Long], ofPlan: Boolean): Broadcast[Array[Byte]] = {
-      large += encoded.length
-      new SimulatedBroadcast(encoded)
-    }
-  }
-
   private object Now extends Schedule {
     override def later(millis: Long)(work: => Unit): Boolean = { work; true }
   }
@@ -113,21 +103,21 @@ class SnapshotsSuite extends AnyFunSuite {
     new Coordinator(
       Executions.instance,
       FilterRef,
-      new Outbox(NoPeers, new ExchangeCounters, () => System.nanoTime()),
+      new Outbox((_, _) => false, new ExchangeCounters, () => System.nanoTime()),
       Now
     )
 
   private def ask(table: Long, partition: Int): Option[SnapshotReply] =
     coordinator
       .asked(MessageCodec.snapshotRequest(7, table, partition, isFirst = true).toByteArray)
-      .map(a => MessageCodec.decode(a.message).toOption.get.getSnapshotReply)
+      .map(a => MessageCodec.decode(a).toOption.get.getSnapshotReply)
 
-  private def contents(table: Long, generation: Long): Option[(Array[Byte], Option[Broadcast[_]])] =
+  private def contents(table: Long, generation: Long): Option[Array[Byte]] =
     coordinator
       .asked(MessageCodec.filterRequest(7, table, FilterName(3, generation)).toByteArray)
-      .map(a => (MessageCodec.decode(a.message).toOption.get.getJoinFilter.getEncoded.toByteArray, a.broadcast))
+      .map(a => MessageCodec.decode(a).toOption.get.getJoinFilter.getEncoded.toByteArray)
 
-  test("the driver answers with names, and with what they stand for if it is asked: large filters beside the answer") {
+  test("the driver answers with names, and with what they stand for if it is asked") {
     val one = new OneFilter
     val ref = new SnapshotsRef(one.table, isShared = true, mayChange = true)
     def asked(partition: Int) =
@@ -135,17 +125,8 @@ class SnapshotsSuite extends AnyFunSuite {
     assert(asked(0) == one.table.first)
     one.now = upTo(10)
     assert(asked(1) == Vector(one.now))
-    val (inside, beside) = contents(ref.id, 1).get
-    assert(FilterCodec.decode(inside) == Right(upTo(10)) && beside.isEmpty)
-    val random = new scala.util.Random(1)
-    // No order and no neighbours: no form makes them small.
-    one.now = UserForms.values(domain, Iterator.fill(300000)(Long.box(random.nextLong())), nulls = false, 300000)
-    assert(asked(2) == Vector(one.now))
-    val (large, payload) = contents(ref.id, 2).get
-    assert(large.isEmpty && payload.isDefined)
-    val sent = NoPeers.large
-    assert(contents(ref.id, 2).get._2.isDefined && NoPeers.large == sent, "made once")
-    assert(contents(ref.id, 3).isEmpty, "no snapshot has it")
+    assert(FilterCodec.decode(contents(ref.id, 1).get) == Right(upTo(10)))
+    assert(contents(ref.id, 2).isEmpty, "no snapshot has it")
     assert(ask(ref.id + 1000000, 0).isEmpty)
     assert(coordinator.asked(Array[Byte](1, 2, 3)).isEmpty)
     assert(coordinator.asked(MessageCodec.ended(7).toByteArray).isEmpty)

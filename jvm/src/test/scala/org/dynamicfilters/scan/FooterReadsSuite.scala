@@ -16,14 +16,6 @@ import org.dynamicfilters.scan.statistics.{FileIdentity, FileStatistics}
 import org.scalatest.funsuite.AnyFunSuite
 
 class FooterReadsSuite extends AnyFunSuite with SparkTests {
-  test("the first of many files are far from each other") {
-    assert(FooterReads.spread(0 until 8).toSeq == Seq(0, 4, 2, 6, 1, 5, 3, 7))
-    assert(FooterReads.spread(0 until 5).toSeq == Seq(0, 4, 2, 1, 3))
-    Seq(0, 1, 2, 3, 7, 100, 1000, 100000).foreach { n =>
-      assert(FooterReads.spread(0 until n).toSeq.sorted == (0 until n))
-    }
-  }
-
   test("it may take a small share of the scan's time") {
     assert(FooterReads.budget(0, 2) == 0)
     assert(FooterReads.budget(10L << 20, 2) == 0)

@@ -9,30 +9,38 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class KeyWindowsSuite extends AnyFunSuite {
   private val windows = 500
+  private val rows = windows * KeyWindows.Rows
   private val domain = KeyDomain.forType(LongType).toOption.get.asInstanceOf[LongDomain]
-  private val spec = TopKSpec(domain, 1000, ascending = true, nullsFirst = false, tiesFree = true)
 
-  private def parts(readsWhole: Boolean, found: Int => Long): Seq[RowRanges] = {
-    val rows = windows * KeyWindows.Rows
+  /** One row in each window, with the number of the window as its key; NULL in the last one. */
+  private def gathered(nullsFirst: Boolean): KeyWindows = {
+    val spec = TopKSpec(domain, 1000, ascending = true, nullsFirst, tiesFree = true)
     val all = new KeyWindows(spec, domain, rows)
     val v = new OnHeapColumnVector(windows, LongType)
     val numbers = Array.tabulate(windows)(_ * KeyWindows.Rows)
-    numbers.indices.foreach(i => v.putLong(i, numbers(i)))
+    numbers.indices.foreach(i => v.putLong(i, i.toLong))
+    v.putNull(windows - 1)
     all.add(v, windows, numbers)
-    val parts = new all.WindowBatches(RowRanges.all(rows), readsWhole)
-    Iterator.from(0).map(i => parts.next(found(i))).takeWhile(_.isDefined).map(_.get.rows).toSeq
+    all
   }
 
-  test("all windows are handed out once, in few parts, also where one row is wanting all the time") {
-    Seq(false -> 10, true -> 4).foreach { case (readsWhole, most) =>
-      val all = parts(readsWhole, i => if (i == 0) 0 else spec.limit - 1L)
-      assert(all.map(_.count).sum == windows * KeyWindows.Rows)
-      assert(all.size <= most, all.map(_.count / KeyWindows.Rows))
-    }
+  private def count(of: RowRanges): Long = of.count / KeyWindows.Rows
+
+  test("the best windows come first, then all others if there is no bound") {
+    val all = gathered(nullsFirst = false)
+    assert(all.first.count == KeyWindows.First * KeyWindows.Rows && all.first.start(0) == 0)
+    assert(count(all.rest(None)) == windows - KeyWindows.First && all.first.intersect(all.rest(None)).isEmpty)
   }
 
-  test("the first part is small, and where it yields nothing the second is the rest") {
-    val all = parts(readsWhole = false, _ => 0)
-    assert(all.map(_.count / KeyWindows.Rows) == Seq(2L, windows - 2L))
+  test("windows without a better row than the bound are left out") {
+    val all = gathered(nullsFirst = false)
+    assert(count(all.rest(Some(Long.box(100)))) == 100 - KeyWindows.First)
+    assert(all.rest(Some(Long.box(1))).isEmpty && all.rest(Some(null)).isEmpty)
+  }
+
+  test("NULL is the best key if nulls are first") {
+    val all = gathered(nullsFirst = true)
+    assert(all.first.end(all.first.ranges - 1) == rows - 1)
+    assert(count(all.rest(Some(Long.box(100)))) == 100 - (KeyWindows.First - 1))
   }
 }

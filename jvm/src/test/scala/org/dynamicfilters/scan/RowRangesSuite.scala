@@ -89,7 +89,7 @@ class RowRangesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private def offered(s: TopKSpec, dataType: DataType, values: Seq[Any]): FirstRows = {
     val v = Vectors.onHeap(dataType, values)
-    val best = FirstRows(s)
+    val best = new FirstRows(s)
     try values.indices.foreach(i => best.offer(v, i, i.toLong))
     finally v.close()
     best

@@ -46,8 +46,8 @@ class TaskBudgetsSuite extends AnyFunSuite with SparkTests {
     val (tested, reasons) = run(0.6)(
       _ => (),
       dear(_),
-      _.recordRowGroupTime(100 * Millis),
-      _.recordRowGroupTime(5000 * Millis)
+      _.rowTests.recordRowGroupTime(100 * Millis),
+      _.rowTests.recordRowGroupTime(5000 * Millis)
     )
     assert(tested == Seq(true, false, false, true))
     assert(reasons == Seq(Reasons.RowsNotTested.text))
@@ -56,7 +56,7 @@ class TaskBudgetsSuite extends AnyFunSuite with SparkTests {
   test("a filter whose rows would have cost more is not over its budget") {
     val (tested, reasons) = run(0.6) { t =>
       t.rowTests(0, before = 1000, after = 400, nanos = 50 * Millis)
-      t.recordRowGroupTime(100 * Millis)
+      t.rowTests.recordRowGroupTime(100 * Millis)
     }
     assert(tested == Seq(true) && reasons.isEmpty)
   }
@@ -76,7 +76,7 @@ object TaskBudgetsSuite {
 
   private def dear(t: TaskScan): Unit = {
     t.rowTests(0, before = 1000, after = 900, nanos = 50 * Millis)
-    t.recordRowGroupTime(100 * Millis)
+    t.rowTests.recordRowGroupTime(100 * Millis)
   }
 
   private def joinFilter(): JoinRef = {

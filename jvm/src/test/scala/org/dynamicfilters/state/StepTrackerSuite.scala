@@ -127,11 +127,4 @@ class StepTrackerSuite extends AnyFunSuite {
     }
     assert(!t.isDisabled)
   }
-
-  test("what earlier executions measured is known by the same key only") {
-    val key = new Object
-    (1 to 2).foreach(_ => record(StepTracker.of(key, 0.6), 1.0))
-    assert(StepTracker.of(key, 0.6).isDisabled)
-    assert(!StepTracker.of(key, 0.7).isDisabled && !StepTracker.of(new Object, 0.6).isDisabled)
-  }
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
-import org.apache.spark.sql.execution.dynamicfilters.{ParquetReaderAccess, ReaderConfAccess}
+import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
@@ -61,7 +61,7 @@ final class DynamicParquetFormat(
       hadoopConf
     )
     spec.decoding.readerMade(sparkSession.sessionState.conf)
-    spec.reader = Some(ReaderSetup(filters, hadoopConf, ReaderConfAccess.of(reader)))
+    spec.reader = Some(ReaderSetup(filters, hadoopConf))
     new DynamicFileReader(
       spec,
       reader,

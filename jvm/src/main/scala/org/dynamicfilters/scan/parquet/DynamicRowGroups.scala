@@ -224,15 +224,10 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
   ): Boolean = {
     val tracker = trackers(columns(column).index)
     tracker.isTaken() && {
-      val from = ThreadTime.nanos
       val answer = couldPass(columns(column))
-      val spent = ThreadTime.nanos - from
-      // Reading the row group would have taken many times as long.
-      val saved = if (answer.contains(false)) spent * StepTracker.FirstPause else 0L
-      val isCostly = tracker.recordCost(spent, saved, work = 0)
       // Without a lookup nothing was decided.
-      val isUseless = answer.exists(passes => tracker.recordRows(group.rowCount, if (passes) group.rowCount else 0L))
-      if (isCostly || isUseless) report.addReason(Reasons.SeldomLookedUp)
+      if (answer.exists(passes => tracker.recordRows(group.rowCount, if (passes) group.rowCount else 0L)))
+        report.addReason(Reasons.SeldomLookedUp)
       answer.contains(false)
     }
   }

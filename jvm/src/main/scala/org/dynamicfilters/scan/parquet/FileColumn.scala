@@ -168,9 +168,8 @@ final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered
       case (ByteType | ShortType | IntegerType | DateType, INT32) =>
         Some(bloom.hash(key.asInstanceOf[java.lang.Long].intValue))
       case (LongType, INT64) => Some(bloom.hash(key.asInstanceOf[java.lang.Long].longValue))
-      case (_: StringType, BINARY) =>
+      case (_: StringType | BinaryType, BINARY) =>
         Some(bloom.hash(Binary.fromConstantByteArray(key.asInstanceOf[UTF8String].getBytes)))
-      case (BinaryType, BINARY) => Some(bloom.hash(Binary.fromConstantByteArray(key.asInstanceOf[Array[Byte]])))
       case _ => None
     }
 }

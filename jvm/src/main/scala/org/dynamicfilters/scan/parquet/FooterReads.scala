@@ -4,6 +4,7 @@ import java.security.PrivilegedExceptionAction
 import java.util.concurrent.{CompletableFuture, ExecutionException, TimeUnit, TimeoutException}
 
 import scala.jdk.CollectionConverters._
+import scala.util.Random
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.security.UserGroupInformation
@@ -43,8 +44,10 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
   def learn(files: Seq[PartitionedFile], conf: Configuration, millis: Long): Unit =
     if (isPlain && columns.nonEmpty && millis > 0) {
       val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis)
-      val unknown = FooterReads
-        .spread(files.toIndexedSeq)
+      // In no order: if files are sorted by value, a few of them then nearly show the best one.
+      val unknown = new Random(0)
+        .shuffle(files)
+        .iterator
         .filterNot(isKnown)
         .distinctBy(_.urlEncodedPath)
         .take(FooterReads.MostFiles)
@@ -156,14 +159,6 @@ object FooterReads {
     val millis = (bytes / (BytesInMilli * math.max(cores, 1)) * StepTracker.ShareOfWork).toLong
     // A short scan cannot gain from it.
     if (TimeUnit.MILLISECONDS.toNanos(millis) < StepTracker.Grace) 0 else math.min(millis, MostMillis)
-  }
-
-  /** Orders the files so that the first ones are far apart: those at 0, 1/2, 1/4, 3/4, 1/8, ... of the list. If files
-    * are sorted by value, a few of them then nearly show the best one.
-    */
-  private[scan] def spread[A](files: IndexedSeq[A]): Iterator[A] = {
-    val bits = 32 - Integer.numberOfLeadingZeros(math.max(files.length - 1, 1))
-    Iterator.range(0, 1 << bits).map(Integer.reverse(_) >>> (32 - bits)).filter(files.indices.contains(_)).map(files)
   }
 
   /** No more footers can be read in the time budget. */

@@ -96,16 +96,15 @@ final class LateMaterialization(
     // TopK gets its bound from rows that pass them, so a pass is worth its cost before there is a bound.)
     if (!bound && spec.isForJoinsOnly) return readPlainly
     if (!savesEnough(group)) return readPlainly
+    val tracker = task.steps.firstPass
     // The second part of a row group is found in the same way as the first.
-    val choice =
-      firstPart.fold(new Choice(task.steps.firstPass(task.filters())))(p => Choice(p.firstPass, isTaken = true))
-    if (!choice.isTaken) return Decision(plain, Some(choice))
+    if (firstPart.isEmpty && !tracker.isTaken()) return Decision(plain, Some(false))
     val candidates = pages.fold(group.rowCount)(_.count)
     val found = run(group, filters, either, pages, splittable, learner)
     // Before a TopK has its first bound, a pass that keeps most rows does not predict the next one.
     def record(passed: Long, bytes: Double): Unit = if (selects || passed <= candidates * spec.giveUpSelectivity) {
-      choice.tracker.recordBytesLeft(bytes)
-      if (choice.tracker.recordRows(candidates, passed)) report.addReason(Reasons.ReadAtOnce)
+      tracker.recordBytesLeft(bytes)
+      if (tracker.recordRows(candidates, passed)) report.addReason(Reasons.ReadAtOnce)
     }
     if (found.isEmpty) {
       record(candidates, 1)
@@ -114,10 +113,10 @@ final class LateMaterialization(
     val survivors = found.get
     def readLate(read: GroupRead): Decision = {
       if (firstPart.isEmpty) report.add(LateMaterialized, 1)
-      Decision(read, Some(choice))
+      Decision(read, Some(true))
     }
     val rows = firstPart.fold(survivors.rows)(d => survivors.rows.intersect(d.rows.complement(group.rowCount)))
-    if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.foundFewKeys()
+    if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.hasFewKeys = true
     val passed = rows.count + firstPart.fold(0L)(_.rows.count)
     val share = passed.toDouble / math.max(candidates, 1)
 
@@ -139,7 +138,7 @@ final class LateMaterialization(
             else ColumnBounds(null, key, !spec.nullsFirst, mayHaveValues = true)
           val chosen = RowRanges.fromRows(best.rows)
           record(chosen.count, byteShare(group, pages, chosen))
-          readLate(GroupRead.First(FirstPart(chosen, restBounds, choice.tracker)))
+          readLate(GroupRead.First(FirstPart(chosen, restBounds)))
         case None =>
           val touched = byteShare(group, pages, rows)
           record(passed, touched)
@@ -167,7 +166,7 @@ final class LateMaterialization(
   ): Option[Survivors] = {
     val byField = columns.zip(filters).collect { case (c, f) if c.isRead => RowFilter(c.index, c.ordinal, f) }
     val rowFilters = RowFilters(byField, either)
-    val best = if (splittable) topK.map(FirstRows(_)) else None
+    val best = if (splittable) topK.map(new FirstRows(_)) else None
 
     def pass(
         p: FirstPass,
@@ -223,21 +222,15 @@ final class LateMaterialization(
     if (!second || rows.exists(_.isEmpty)) Some(Survivors(rows.get, best, complete = true))
     else if (windows.isEmpty) Some(Survivors(passPredicates(rows), best, complete = true))
     else {
-      // Reads the best windows first, until no other window can have a better row.
-      val heap = best.get
-      val gathered = windows.get
-      val batches =
-        new gathered.WindowBatches(rows.getOrElse(RowRanges.all(group.rowCount)), readsWhole = !group.hasPageIndex)
-      var found = RowRanges.all(0)
-      var complete = true
-      var batch = batches.next(0)
-      while (complete && batch.isDefined)
-        if (heap.isFull && batch.get.isNotBetterThan(heap.worstKey)) complete = false
-        else {
-          if (!batch.get.rows.isEmpty) found = found.union(passPredicates(Some(batch.get.rows)))
-          batch = batches.next(found.count)
-        }
-      Some(Survivors(found, best, complete))
+      val (heap, gathered) = (best.get, windows.get)
+      val candidates = rows.getOrElse(RowRanges.all(group.rowCount))
+      def passed(of: RowRanges): RowRanges = {
+        val left = of.intersect(candidates)
+        if (left.isEmpty) left else passPredicates(Some(left))
+      }
+      val first = passed(gathered.first)
+      val (all, better) = (gathered.rest(None), gathered.rest(Option.when(heap.isFull)(heap.worstKey)))
+      Some(Survivors(first.union(passed(better)), best, complete = better.count == all.count))
     }
   }
 

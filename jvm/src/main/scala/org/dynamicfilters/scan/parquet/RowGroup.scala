@@ -4,7 +4,6 @@ import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.dynamicfilters.filter.ColumnBounds
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.scan.{RowRanges, ScanCounter, TaskScan}
-import org.dynamicfilters.state.StepTracker
 
 /** A row group of a split.
   *
@@ -32,7 +31,7 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
   private val since = System.nanoTime()
   private var first: Option[FirstPart] = None
   private var last: Decision = _
-  private var firstPass: Option[Choice] = None
+  private var firstPass: Option[Boolean] = None
 
   /** Records that rows were read as decided. */
   def admitted(d: Decision): Unit = {
@@ -56,9 +55,10 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
   /** Records the cost once the rows are consumed. */
   def recordCost(): Unit = {
     val nanos = System.nanoTime() - since
-    if (isComparable && task.comparesTimes && firstPass.exists(_.recordTime(group.leftCount, nanos)))
+    def disables(isTaken: Boolean) = task.steps.firstPass.recordTime(isTaken, group.leftCount, nanos)
+    if (isComparable && task.comparesTimes && firstPass.exists(disables))
       task.report.addReason(Reasons.ReadAtOnce)
-    task.recordRowGroupTime(nanos)
+    task.rowTests.recordRowGroupTime(nanos)
   }
 }
 
@@ -67,7 +67,7 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
   * @param firstPass whether filter columns were read first; None if there was no choice, or if the first pass was
   *   broken off and the row group read plainly
   */
-final case class Decision(read: GroupRead, firstPass: Option[Choice] = None)
+final case class Decision(read: GroupRead, firstPass: Option[Boolean] = None)
 
 sealed trait GroupRead {
 
@@ -90,14 +90,5 @@ object GroupRead {
 /** The best rows of a row group, which are returned before the rest.
   *
   * @param restBounds bounds of the first filtered column in the rest
-  * @param firstPass the tracker of the pass that found them
   */
-final case class FirstPart(rows: RowRanges, restBounds: ColumnBounds, firstPass: StepTracker)
-
-/** Whether a step was taken for one row group, by its tracker. */
-final case class Choice(tracker: StepTracker, isTaken: Boolean) {
-  def this(tracker: StepTracker) = this(tracker, tracker.isTaken())
-
-  /** Records what the row group took, and returns whether that disabled the step. */
-  def recordTime(rows: Long, nanos: Long): Boolean = tracker.recordTime(isTaken, rows, nanos)
-}
+final case class FirstPart(rows: RowRanges, restBounds: ColumnBounds)

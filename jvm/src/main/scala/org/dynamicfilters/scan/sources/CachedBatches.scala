@@ -1,6 +1,5 @@
 package org.dynamicfilters.scan.sources
 
-import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
@@ -12,9 +11,7 @@ import org.dynamicfilters.scan.{NaN, ScanCounter, ScanSpec, TaskScan}
   * @param columns by column of the spec, the position among the cached columns
   * @param read positions of the columns that the query reads, among the cached columns
   */
-final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: IndexedSeq[Int])
-    extends Serializable
-    with Logging {
+final class CachedBatches(spec: ScanSpec, columns: IndexedSeq[Int], read: IndexedSeq[Int]) extends Serializable {
   import CachedBatches._
   import ScanCounter._
 

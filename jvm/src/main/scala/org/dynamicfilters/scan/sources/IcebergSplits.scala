@@ -82,7 +82,7 @@ private object IcebergSplits extends Logging {
         val names = spec.columns.zip(columns).collect { case (c, Some(_)) => c.name }.distinct
         // The description has the table, snapshot and filters.
         val bounds = PlannedBounds((scan.description(), columns.map(_.map(_.key))))(planned(inner, names, columns))
-        new SplitBounds(parts(_, spec, bounds), Some(bounds.size.toLong))
+        new SplitBounds(parts(_, spec, bounds), bounds.size.toLong)
       }
     } catch {
       case PluginFailure(e) =>
@@ -162,10 +162,7 @@ private object IcebergSplits extends Logging {
       constants.get(id).fold(fileBounds(file))(at => constantBounds(Reflect.call(file, "partition"), at))
 
     private def constantBounds(partition: AnyRef, at: Int): ColumnBounds = {
-      def only(value: Any) = {
-        val key = domain.fromInternal(value)
-        ColumnBounds(key, key, mayHaveNulls = false, mayHaveValues = true)
-      }
+      def only(value: Any) = ColumnBounds.exact(domain.fromInternal(value))
       Reflect.call(partition, "get", classOf[Int] -> Integer.valueOf(at), classOf[Class[_]] -> classOf[AnyRef]) match {
         case null => ColumnBounds.onlyNulls
         case n: Number if !isFloating => only(if (isOfInts) n.intValue else n.longValue)

@@ -22,9 +22,7 @@ final class SourcePart(
     val bounds: IndexedSeq[ColumnBounds],
     val bytes: Long,
     val file: Long
-) extends Serializable {
-  def isUnknown: Boolean = bounds.forall(_ == ColumnBounds.unknown)
-}
+) extends Serializable
 
 /** The parts that one task reads, in this order. */
 final class SourceSplit(val parts: IndexedSeq[SourcePart]) extends InputPartition {
@@ -33,13 +31,15 @@ final class SourceSplit(val parts: IndexedSeq[SourcePart]) extends InputPartitio
   )
 }
 
-/** Wraps a source's scan, and reads chosen parts in a chosen order. */
-class ChosenScan(
-    inner: Scan,
+/** Wraps a source's scan, and reads chosen parts in a chosen order. Spark's dynamic partition pruning still reaches the
+  * source.
+  */
+final class ChosenScan(
+    inner: SupportsRuntimeV2Filtering,
     columnar: Boolean,
     choose: Seq[InputPartition] => Seq[InputPartition],
     factory: PartitionReaderFactory
-) extends Scan {
+) extends SupportsRuntimeV2Filtering {
   override def readSchema(): StructType = inner.readSchema()
   override def description(): String = inner.description()
   override def columnarSupportMode(): Scan.ColumnarSupportMode =
@@ -51,17 +51,6 @@ class ChosenScan(
     override def planInputPartitions(): Array[InputPartition] = choose(batch.planInputPartitions().toSeq).toArray
     override def createReaderFactory(): PartitionReaderFactory = factory
   }
-}
-
-/** The same for a source that supports runtime filtering, so that Spark's dynamic partition pruning still reaches it.
-  */
-final class ChosenFilteredScan(
-    inner: SupportsRuntimeV2Filtering,
-    columnar: Boolean,
-    choose: Seq[InputPartition] => Seq[InputPartition],
-    factory: PartitionReaderFactory
-) extends ChosenScan(inner, columnar, choose, factory)
-    with SupportsRuntimeV2Filtering {
   override def filterAttributes(): Array[NamedReference] = inner.filterAttributes()
   override def filter(predicates: Array[Predicate]): Unit = inner.filter(predicates)
 
@@ -108,7 +97,7 @@ private final class PartsReader[T](
   }
 
   private def isExcluded(part: SourcePart): Boolean = task.exists { t =>
-    val excluded = !part.isUnknown && t.pruner().excludes(part.bounds)
+    val excluded = t.pruner().excludes(part.bounds)
     if (excluded) t.report.leftUnopened(part.file)
     else {
       t.report.add(ScanCounter.Splits, 1)

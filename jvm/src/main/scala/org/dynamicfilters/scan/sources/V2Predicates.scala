@@ -49,14 +49,14 @@ object V2Predicates {
     // ORC's reader fails at a set without values.
     if (keys.isEmpty) Some(new AlwaysFalse)
     else
-      Option.unless(keys.exists(k => isNaN(domain, k) || !KeyDomain.isText(k))) {
+      Option.unless(keys.exists(k => isNaN(domain, k) || !KeyDomain.isText(domain.toInternal(k)))) {
         val literals = keys.flatMap(zeros(domain, _)).map(SparkAccess.literal(_, domain.dataType))
         new Predicate("IN", (reference +: literals).toArray[Expression])
       }
 
   private def range(reference: Expression, r: ValueFilter.Range): Option[Predicate] = {
     def compared(end: Option[End], inclusive: String, exclusive: String, of: Seq[Any] => Any) =
-      end.filterNot(e => isNaN(r.domain, e.key) || !KeyDomain.isText(e.key)).map { e =>
+      end.filterNot(e => isNaN(r.domain, e.key) || !KeyDomain.isText(r.domain.toInternal(e.key))).map { e =>
         val value = SparkAccess.literal(of(zeros(r.domain, e.key)), r.domain.dataType)
         new Predicate(if (e.inclusive) inclusive else exclusive, Array(reference, value))
       }

@@ -3,7 +3,6 @@ package org.apache.spark.sql.execution.dynamicfilters
 import scala.concurrent.duration.{DurationInt, DurationLong}
 
 import org.apache.spark.{SparkContext, SparkEnv}
-import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rpc.{RpcCallContext, RpcEndpointRef, RpcEnv, RpcTimeout, ThreadSafeRpcEndpoint}
 import org.apache.spark.util.RpcUtils
 
@@ -20,14 +19,14 @@ object RpcAccess {
     def registered(peer: String, executorId: String, to: PeerWire): Unit
     def received(peer: String, bytes: Array[Byte]): Unit
 
-    /** Receives a request. `reply` may be called later, on any thread, with null for no broadcast. */
-    def asked(bytes: Array[Byte], reply: (Array[Byte], Broadcast[Array[Byte]]) => Unit): Unit
+    /** Receives a request. `reply` may be called later, on any thread. */
+    def asked(bytes: Array[Byte], reply: Array[Byte] => Unit): Unit
     def refused(): Unit
   }
 
   /** Receives messages on an executor, as [[DriverReceiver]]. */
   trait ExecutorReceiver {
-    def received(bytes: Array[Byte], payload: Option[() => Array[Byte]]): Unit
+    def received(bytes: Array[Byte]): Unit
     def refused(): Unit
 
     /** The live counts of this process by name. */
@@ -36,8 +35,7 @@ object RpcAccess {
 
   /** Sends to one executor. */
   final class PeerWire private[dynamicfilters] (ref: RpcEndpointRef) {
-    def send(bytes: Array[Byte], payload: Broadcast[Array[Byte]]): Unit =
-      if (payload == null) ref.send(bytes) else ref.send((bytes, payload))
+    def send(bytes: Array[Byte]): Unit = ref.send(bytes)
 
     /** Asks for the live counts. Blocks for at most five seconds; throws if there is no answer. */
     def live(): Seq[(String, Long)] =
@@ -50,17 +48,12 @@ object RpcAccess {
   final class DriverWire private[dynamicfilters] (ref: RpcEndpointRef, peer: String, stopEndpoint: () => Unit) {
     def send(bytes: Array[Byte]): Unit = ref.send((peer, bytes))
 
-    /** Sends a request and blocks until the driver answers; throws if it does not in time.
-      *
-      * @return the answer, and what fetches the broadcast beside it
-      */
-    def ask(bytes: Array[Byte], millis: Long): (Array[Byte], Option[() => Array[Byte]]) =
-      ref.askSync[Any]((peer, bytes), new RpcTimeout(DurationLong(millis).millis, "the exchange's own limit")) match {
-        case answer: Array[Byte] => (answer, None)
-        case (answer: Array[Byte], payload: Broadcast[_]) =>
-          (answer, Some(() => payload.value.asInstanceOf[Array[Byte]]))
-        case other => throw new IllegalStateException(s"an answer of type ${other.getClass.getName}")
-      }
+    /** Sends a request and blocks until the driver answers; throws if it does not in time. */
+    def ask(bytes: Array[Byte], millis: Long): Array[Byte] =
+      ref.askSync[Array[Byte]](
+        (peer, bytes),
+        new RpcTimeout(DurationLong(millis).millis, "the exchange's own limit")
+      )
     def stop(): Unit = stopEndpoint()
   }
 
@@ -103,17 +96,14 @@ object RpcAccess {
       case (peer: String, executorId: String, ref: RpcEndpointRef) =>
         receiver.registered(peer, executorId, new PeerWire(ref))
         context.reply(true)
-      case (_: String, bytes: Array[Byte]) =>
-        receiver.asked(bytes, (answer, payload) => context.reply(if (payload == null) answer else (answer, payload)))
+      case (_: String, bytes: Array[Byte]) => receiver.asked(bytes, context.reply(_))
     }
   }
 
   private final class ExecutorEndpoint(override val rpcEnv: RpcEnv, receiver: ExecutorReceiver)
       extends ThreadSafeRpcEndpoint {
     override def receive: PartialFunction[Any, Unit] = {
-      case bytes: Array[Byte] => receiver.received(bytes, None)
-      case (bytes: Array[Byte], payload: Broadcast[_]) =>
-        receiver.received(bytes, Some(() => payload.value.asInstanceOf[Array[Byte]]))
+      case bytes: Array[Byte] => receiver.received(bytes)
       case _ => receiver.refused()
     }
     override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = { case LiveQuestion =>
