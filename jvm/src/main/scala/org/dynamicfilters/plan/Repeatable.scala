@@ -1,6 +1,6 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.Alias
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{
   AQEShuffleReadExec, BroadcastQueryStageExec, QueryStageExec, ShuffleQueryStageExec
@@ -33,8 +33,11 @@ object Repeatable {
     */
   def rowsOfCacheInAnyOrder(plan: SparkPlan): Option[Reason] = check(plan, Order.SameButOfCache)
 
-  /** Why a retried task might see another set of rows; None if it sees the same. */
-  def set(plan: SparkPlan): Option[Reason] = check(plan, Order.Any)
+  /** Why a retried task might see another set of rows; None if it sees the same, in any order. An aggregate whose values depend
+    * on the order is a reason, even if no other operator uses these values.
+    */
+  private def set(plan: SparkPlan): Option[Reason] =
+    check(plan, Order.Any).orElse(Option.when(ValuesByOrder.anywhere(plan))(Reasons.ValuesByOrder))
 
   /** As [[set]], for the plan of a broadcast, which Spark collects once: rows and collected keys come from the same attempt of
     * each task, so only non-deterministic expressions and samples count.
@@ -49,7 +52,7 @@ object Repeatable {
     * Includes broadcasts and subqueries, which each query (and each cached plan) computes again.
     */
   def elsewhere(plan: SparkPlan): Boolean =
-    set(plan).isEmpty && !ValuesByOrder.anywhere(plan) && runOnce(plan).forall(elsewhere)
+    set(plan).isEmpty && runOnce(plan).forall(elsewhere)
 
   /** The plans of broadcasts and subqueries, which [[set]] skips because Spark runs each of them once. */
   private def runOnce(plan: SparkPlan): Seq[SparkPlan] = {
@@ -93,13 +96,10 @@ object Repeatable {
 
   private def notDeterministic(p: SparkPlan) = Reasons.Random(p.nodeName.trim)
 
-  /** Why a retried task might write other keys into a build side's exchange; None if it writes the same.
-    *
-    * @param columns columns of the keys
-    */
-  def keys(build: SparkPlan, columns: AttributeSet): Option[Reason] = build match {
+  /** Why a retried task might write other keys into a build side's exchange; None if it writes the same. */
+  def keys(build: SparkPlan): Option[Reason] = build match {
     case b: BroadcastExchangeLike => once(b.children.head)
-    case other => set(other).orElse(Option.when(ValuesByOrder.decide(other, columns))(Reasons.ValuesByOrder))
+    case other => set(other)
   }
 
   /** Required order of rows: the same, the same except for cached data, or any. */
@@ -162,10 +162,7 @@ object Repeatable {
   }
 
   private def cached(plan: SparkPlan, order: Order.Value): Option[Reason] = order match {
-    case Order.SameButOfCache =>
-      check(plan, Order.Any)
-        .orElse(Option.when(ValuesByOrder.anywhere(plan))(Reasons.ValuesByOrder))
-        .map(Reasons.CacheRows)
+    case Order.SameButOfCache => set(plan).map(Reasons.CacheRows)
     case _ => check(plan, order)
   }
 }
