@@ -10,24 +10,21 @@ import org.apache.spark.sql.types._
   */
 private[plan] final class Guards private (notZero: Set[Expression]) {
 
-  /** In the branch for a true condition. */
-  def where(condition: Expression): Guards = new Guards(notZero ++ Guards.notZero(condition, isTrue = true))
-
-  /** In the branch for a false or NULL condition. */
-  def whereNot(condition: Expression): Guards = new Guards(notZero ++ Guards.notZero(condition, isTrue = false))
+  /** In the branch for a true condition, or else in that for a false or NULL condition. */
+  def where(condition: Expression, isTrue: Boolean): Guards = new Guards(notZero ++ Guards.notZero(condition, isTrue))
 
   /** Whether the expression is NULL or not zero. */
   def isNotZero(e: Expression): Boolean = Guards.narrow(e) match {
     case Literal(null, _) => true
     case l: Literal => Guards.sign(l).exists(_ != 0)
-    case If(condition, yes, no) => where(condition).isNotZero(yes) && whereNot(condition).isNotZero(no)
-    case Coalesce(values) => values.forall(isNotZero)
+    // As `nullif(n, 0)`.
+    case If(condition, yes, no) => where(condition, true).isNotZero(yes) && where(condition, false).isNotZero(no)
     case x => notZero(x.canonicalized)
   }
 }
 
 private[plan] object Guards {
-  def apply(notZero: Seq[Expression]): Guards = new Guards(notZero.map(_.canonicalized).toSet)
+  val none: Guards = new Guards(Set.empty)
 
   /** The expressions that are NULL or not zero if a condition is true, or else if it is false or NULL: those that are
     * compared with a literal, if the comparison would have another result for zero. Such a comparison is NULL only if

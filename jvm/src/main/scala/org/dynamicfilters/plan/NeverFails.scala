@@ -17,14 +17,9 @@ import org.apache.spark.unsafe.types.UTF8String
 private[plan] object NeverFails {
 
   /** @param functionOf the aggregate function whose result an attribute is, if known
-    * @param notZero expressions that are known not to be zero
     */
-  def apply(
-      e: Expression,
-      functionOf: ExprId => Option[AggregateFunction] = _ => None,
-      notZero: Seq[Expression] = Nil
-  ): Boolean =
-    new NeverFails(functionOf, Guards(notZero)).all(e)
+  def apply(e: Expression, functionOf: ExprId => Option[AggregateFunction] = _ => None): Boolean =
+    new NeverFails(functionOf, Guards.none).all(e)
 
   /** Whether the cast has a value or NULL for every input. Casts between dates and timestamps, or between kinds of
     * timestamps, do not: timestamps have a smaller range. `Cast.canUpCast` accepts some of them for the nanosecond
@@ -137,7 +132,7 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case AggregateExpression(f, _, _, filter, _) =>
       NeverFails.function(f) && f.children.forall(all) && filter.forall(all)
     // AND and OR do not guard their right side: Spark computes common subexpressions first.
-    case If(condition, yes, no) => all(condition) && where(condition).all(yes) && whereNot(condition).all(no)
+    case If(condition, yes, no) => all(condition) && where(condition, true).all(yes) && where(condition, false).all(no)
     case CaseWhen(branches, otherwise) => cases(branches, otherwise)
     case b: BinaryArithmetic => arithmetic(b) && b.children.forall(all)
     case _: UnaryMinus | _: Abs => NeverFails.isWide(e, NeverFails.Digits) && e.children.forall(all)
@@ -164,13 +159,12 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case _ => NeverFails.isListed(b)
   }
 
-  private def where(condition: Expression) = new NeverFails(functionOf, known.where(condition))
-  private def whereNot(condition: Expression) = new NeverFails(functionOf, known.whereNot(condition))
+  private def where(condition: Expression, isTrue: Boolean) = new NeverFails(functionOf, known.where(condition, isTrue))
 
   private def cases(branches: Seq[(Expression, Expression)], otherwise: Option[Expression]): Boolean =
     branches match {
       case (condition, value) +: rest =>
-        all(condition) && where(condition).all(value) && whereNot(condition).cases(rest, otherwise)
+        all(condition) && where(condition, true).all(value) && where(condition, false).cases(rest, otherwise)
       case _ => otherwise.forall(all)
     }
 
