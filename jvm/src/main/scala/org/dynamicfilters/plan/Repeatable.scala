@@ -91,7 +91,7 @@ object Repeatable {
     *
     * @param values of the whole plan
     */
-  def seesPosition(p: SparkPlan, values: RowValues.InPlan): Boolean =
+  private def seesPosition(p: SparkPlan, values: RowValues.InPlan): Boolean =
     p.isInstanceOf[SampleExec] || OperatorRules.seesPartition(p) || !values.ignoresPosition(p)
 
   private def notDeterministic(p: SparkPlan) = Reasons.Random(p.nodeName.trim)
