@@ -251,19 +251,8 @@ final class JoinPlanner(
       rowValues.maySeeFewerRows
     )
 
-  /** Whether a hint asks for filters on a scan of that side, and one of the keys comes from the scan. */
-  private def isHinted(side: FilteredSide): Boolean = {
-    val hinted = new PushDown(
-      "the join key",
-      side.evaluated,
-      reach(new ExchangeCopies(side.build, shared)),
-      // No report shows this reason.
-      at => Either.cond(asksForFilters(at.scan), at.scan, Reasons.NotSmaller)
-    )
-    side.probe.exists(asksForFilters) && side.keys.exists(k =>
-      k.column.exists { case (c, e) => hinted(side.probe, Seq(c), e).isRight }
-    )
-  }
+  /** Whether a hint asks for filters on a scan of that side. */
+  private def isHinted(side: FilteredSide): Boolean = side.probe.exists(asksForFilters)
 }
 
 object JoinPlanner {
