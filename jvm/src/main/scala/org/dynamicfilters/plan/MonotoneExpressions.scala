@@ -11,8 +11,8 @@ import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyDomain, LongDomain}
 import org.dynamicfilters.scan.{DerivedKey, NestedField}
 
-/** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`), or never rise
-  * (`-x`), clock changes apart. NULL may have any key (`coalesce(x, 0)`). A filter of such an expression gives a range of the column.
+/** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`), clock changes
+  * apart. NULL may have any key (`coalesce(x, 0)`). A filter of such an expression gives a range of the column.
   * [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]] finds the range by a search with Spark's own evaluation, so no
   * function has an inverse of its own.
   *
@@ -68,7 +68,7 @@ object MonotoneExpressions {
       _ <- KeyDomain.forType(from).toOption.filter(_.isInstanceOf[LongDomain] || ofField.isInstanceOf[BoundReference])
       to <- KeyDomain.forType(e.dataType).toOption
       slack <- slackOf(ofField, from)
-      key = new DerivedKey(field.map(_._2), ofField, from, to.dataType, slack, falls(ofField), text)
+      key = new DerivedKey(field.map(_._2), ofField, from, to.dataType, slack, text)
       if key.isValid
     } yield key
   }
@@ -90,26 +90,14 @@ object MonotoneExpressions {
     // Without ANSI mode an overflow wraps around, or gives NULL.
     case a: Add =>
       isChecked(a) && ((isMonotone(a.left) && a.right.foldable) || (a.left.foldable && isMonotone(a.right)))
-    case s: Subtract =>
-      isChecked(s) && ((isMonotone(s.left) && s.right.foldable) || (s.left.foldable && isMonotone(s.right)))
-    case m: Multiply =>
-      isChecked(m) && ((isMonotone(m.left) && sign(m.right) != 0) || (sign(m.left) != 0 && isMonotone(m.right)))
-    case d: IntegralDivide => digits.contains(d.left.dataType) && isMonotone(d.left) && sign(d.right) > 0
-    case u: UnaryMinus => digits.contains(u.dataType) && u.failOnError && isMonotone(u.child)
+    case s: Subtract => isChecked(s) && isMonotone(s.left) && s.right.foldable
+    case m: Multiply => isChecked(m) && isMonotone(m.left) && isPositive(m.right)
+    case d: IntegralDivide => KeyDomain.isInteger(d.left.dataType) && isMonotone(d.left) && isPositive(d.right)
     case Coalesce(Seq(value, forNull)) => forNull.foldable && isMonotone(value)
     case _ => false
   }
 
-  /** Whether a monotone expression falls while its column rises. */
-  private def falls(e: Expression): Boolean = e match {
-    case constant if constant.foldable => false
-    case u: UnaryMinus => !falls(u.child)
-    case s: Subtract if s.left.foldable => !falls(s.right)
-    case m: Multiply => m.children.exists(sign(_) < 0) != m.children.exists(falls)
-    case other => other.children.exists(falls)
-  }
-
-  private def isChecked(e: BinaryArithmetic): Boolean = digits.contains(e.dataType) && failsOnOverflow(e)
+  private def isChecked(e: BinaryArithmetic): Boolean = KeyDomain.isInteger(e.dataType) && failsOnOverflow(e)
 
   /** Evaluates an overflow, because the class of an operator's mode differs between Spark lines. */
   private def failsOnOverflow(e: BinaryArithmetic): Boolean = {
@@ -126,23 +114,16 @@ object MonotoneExpressions {
     Try(overflows.eval()).isFailure
   }
 
-  /** The sign of a constant integer; 0 for all other expressions. */
-  private def sign(e: Expression): Int = if (!e.foldable) 0
-  else
-    e.eval() match {
-      case n: Number => java.lang.Long.signum(n.longValue)
-      case _ => 0
-    }
-
-  /** Most decimal digits of a value of the type. */
-  private val digits: Map[DataType, Int] = Map(ByteType -> 3, ShortType -> 5, IntegerType -> 10, LongType -> 19)
+  private def isPositive(e: Expression): Boolean = e match {
+    case Literal(n: Number, _) => n.longValue > 0
+    case _ => false
+  }
 
   /** Whether a cast keeps the order of all values and never makes NULL of one. */
   private def keepsOrder(from: DataType, to: DataType): Boolean = (from, to) match {
-    case (_, FloatType | DoubleType) => digits.contains(from)
-    case (_, d: DecimalType) if digits.contains(from) => d.precision - d.scale >= digits(from)
-    case _ if digits.contains(from) && digits.contains(to) => digits(to) >= digits(from)
-    case (a: DecimalType, b: DecimalType) => b.scale >= a.scale && b.precision - b.scale >= a.precision - a.scale
+    case (FloatType | DoubleType, _) => false
+    case (_: DecimalType, FloatType | DoubleType) => false
+    case (_: NumericType, _: NumericType) => Cast.canUpCast(from, to)
     case (DateType, TimestampType | TimestampNTZType) => true
     case (TimestampType, DateType | TimestampNTZType | LongType) => true
     case (TimestampNTZType, DateType) => true
