@@ -64,14 +64,15 @@ class NeverFailsSuite extends AnyFunSuite with SparkTests {
       .foreach(e => assert(NeverFails(projected(e)), e))
     Seq(
       "CASE WHEN i IS NULL OR i = 0 THEN NULL ELSE i DIV i END",
-      "CASE WHEN i <= 0 THEN 1D WHEN f = 0 THEN 2D ELSE f / i / f END",
-      "CASE WHEN d >= 1 AND f < -2 THEN d / d / 2 + 1 / f END",
+      "CASE WHEN i = 0 THEN 1D WHEN f = 0 THEN 2D ELSE f / i / f END",
+      "CASE WHEN d > 0 AND f < 0 THEN d / d / 2 + 1 / f END",
       "i % 7",
       "l % nullif(l, 0)"
     ).foreach(e => assert(NeverFails(projected(e)), e))
     Seq(
       "CASE WHEN i = 0 THEN f / i END",
       "CASE WHEN i > -1 THEN f / i END",
+      "CASE WHEN i > 1 THEN f / i END",
       "CASE WHEN i <> 1 THEN f / i END",
       "CASE WHEN i <> 0 OR f > 1 THEN f / i END",
       "CASE WHEN i = 0 AND f > 1 THEN 1D ELSE f / i END",
