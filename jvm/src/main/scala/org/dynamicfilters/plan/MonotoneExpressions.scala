@@ -3,7 +3,6 @@ package org.dynamicfilters.plan
 import java.time.ZoneId
 
 import scala.jdk.CollectionConverters._
-import scala.util.Try
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
@@ -97,22 +96,7 @@ object MonotoneExpressions {
     case _ => false
   }
 
-  private def isChecked(e: BinaryArithmetic): Boolean = KeyDomain.isInteger(e.dataType) && failsOnOverflow(e)
-
-  /** Evaluates an overflow, because the class of an operator's mode differs between Spark lines. */
-  private def failsOnOverflow(e: BinaryArithmetic): Boolean = {
-    val greatest = e.dataType match {
-      case ByteType => Literal(Byte.MaxValue)
-      case ShortType => Literal(Short.MaxValue)
-      case IntegerType => Literal(Int.MaxValue)
-      case _ => Literal(Long.MaxValue)
-    }
-    val overflows = e match {
-      case s: Subtract => s.withNewChildren(Seq(UnaryMinus(greatest, failOnError = false), greatest))
-      case other => other.withNewChildren(Seq(greatest, greatest))
-    }
-    Try(overflows.eval()).isFailure
-  }
+  private def isChecked(e: BinaryArithmetic): Boolean = KeyDomain.isInteger(e.dataType) && e.evalMode == EvalMode.ANSI
 
   private def isPositive(e: Expression): Boolean = e match {
     case Literal(n: Number, _) => n.longValue > 0
