@@ -75,7 +75,7 @@ object ScanPlanner {
     for {
       // A stream counts the rows of its sources by their scans (`ProgressReporter`).
       _ <- Either.cond(!at.scan.logicalLink.exists(_.isStreaming), (), Reasons.StreamSource)
-      _ <- ScanHint.refusal(at.scan)
+      _ <- Either.cond(!ScanHint.on(at.scan).contains(ScanHint.Avoid), (), Reasons.Hinted)
       _ <- Traverse(at.columns) { column =>
         for {
           _ <- domainOf(column, key)
