@@ -6,10 +6,9 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.ScalarSubquery
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
 
 /** Recognizes expressions that have a value or NULL for every input: no division by zero, no overflow, no user-defined
-  * function.
+  * function. Patterns (LIKE, regular expressions) are not among them: some take very long.
   *
   * Expressions that are not listed may fail. Catalyst's own `Expression.throwable` covers few expressions (Spark 4.1 to
   * 4.3).
@@ -54,8 +53,6 @@ private[plan] object NeverFails {
     case _: StartsWith | _: EndsWith | _: Contains | _: Substring | _: Upper | _: Lower | _: Length |
         _: String2TrimExpression | _: ConcatWs =>
       true
-    // A double may be too large for a BIGINT.
-    case _: Floor | _: Ceil => e.children.head.dataType.isInstanceOf[DecimalType] && isWide(e.children.head)
     case Round(x, Literal(n: Int, _), _) => isWide(x) && math.abs(n) <= Digits
     case BRound(x, Literal(n: Int, _), _) => isWide(x) && math.abs(n) <= Digits
     case _: UnaryMathExpression | _: UnaryLogExpression | _: BinaryMathExpression => true
@@ -63,8 +60,6 @@ private[plan] object NeverFails {
     case _: Year | _: Quarter | _: Month | _: DayOfMonth | _: DateDiff | _: DateAdd | _: DateSub | _: Hour | _: Minute |
         _: Second =>
       true
-    // A pattern may be invalid; with many wildcards matching may take very long.
-    case Like(_, Literal(pattern: UTF8String, _), _) => pattern.toString.count(_ == '%') <= 2
     case _: Concat => e.dataType.isInstanceOf[StringType]
     case _: SortArray | _: Size => true
     case _: GetStructField | _: CreateNamedStruct | _: Murmur3Hash | _: XxHash64 | _: UnscaledValue => true
