@@ -95,7 +95,7 @@ object TopKPlanner {
         }
       pushed <- new PushDown(what, producer.expressions, PushDown.Reach.withinStage, filter)(input, keys)
     } yield {
-      val shown = if (refs.size == 1) names.flatten.toSeq else names.head
+      val shown = if (refs.size == 1) Seq(names.flatten.toSeq) else names.head.map(Seq(_))
       Tagged(TopKTapExec(refs, ordinals, shown, pushed), input)
     }
   }
