@@ -72,6 +72,8 @@ class StatisticsTextSuite extends AnyFunSuite {
     val widened = new MetadataBuilder().putString("delta.typeChanges", "[]").build()
     assert(text(LongType, widened).isEmpty)
     // Cut strings, NaN, and digits that a double has not kept.
-    Seq(BinaryType, BooleanType, StringType, FloatType, DoubleType, DecimalType(16, 2)).foreach(t => assert(text(t).isEmpty, t))
+    Seq(BinaryType, BooleanType, StringType, FloatType, DoubleType, DecimalType(16, 2)).foreach(t =>
+      assert(text(t).isEmpty, t)
+    )
   }
 }
