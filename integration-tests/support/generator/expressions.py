@@ -45,12 +45,14 @@ NEAR: dict[str, tuple[str, ...]] = {
     "TIMESTAMP_NTZ": ("coalesce({y}, TIMESTAMP_NTZ '2020-01-02 03:00:00')", "nullif({y}, {y})"),
 }
 
-#: Of a column {y}: what rises with it. None overflows.
+#: Of a column {y}: what rises or falls with it. None overflows.
 RISING: dict[str, tuple[str, ...]] = {
     "integer": (
         *(f"CAST({{y}} AS {name})" for name in ("BIGINT", "DOUBLE", "DECIMAL(20, 1)", "DECIMAL(38, 0)")),
         "{y} DIV 7",
         "CAST({y} AS BIGINT) DIV 100",
+        "-({y} DIV 7)",
+        "5 - {y} DIV 3",
         "coalesce({y}, 3)",
         "coalesce({y} DIV 7, -1)",
     ),
@@ -60,6 +62,7 @@ RISING: dict[str, tuple[str, ...]] = {
         "trunc({y}, 'MONTH')",
         "year({y})",
         "trunc({y}, 'WEEK')",
+        "-year({y})",
     ),
     "TIMESTAMP": (
         "to_date({y})",

@@ -129,7 +129,7 @@ def near(r: random.Random, v: Visible, name: str) -> str:
 
 
 def rising(r: random.Random, kind: Kind) -> str:
-    """What rises with a column {y}, or the column."""
+    """What rises or falls with a column {y}, or the column."""
     return r.choice(("{y}", *RISING.get(kind.family, ())))
 
 

@@ -19,7 +19,7 @@ def statement(r: random.Random, tables: list[Table], computed: bool = False) -> 
 
     Args:
         computed: whether most keys are to be computed: by casts and arithmetic, above and below an exchange,
-            by groups, in branches of a union, and by what rises with a column. What a filter has of
+            by groups, in branches of a union, and by what rises or falls with a column. What a filter has of
             a key must be what the join has of it: of its type there, of NULL, and of negative, extreme and
             special values.
     """
