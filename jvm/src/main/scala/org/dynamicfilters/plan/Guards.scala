@@ -25,8 +25,8 @@ private[plan] final class Guards private (notZero: Set[Expression]) {
 private[plan] object Guards {
   val none: Guards = new Guards(Set.empty)
 
-  /** The expressions that are NULL or not zero if a condition is true, or else if it is false or NULL: those that are compared with
-    * zero. Such a comparison is NULL only if the expression is NULL.
+  /** The expressions that are NULL or not zero if a condition is true, or else if it is false or NULL: those that are
+    * compared with zero. Such a comparison is NULL only if the expression is NULL.
     */
   private def notZero(condition: Expression, isTrue: Boolean): Set[Expression] = condition match {
     case And(l, r) if isTrue => notZero(l, isTrue) ++ notZero(r, isTrue)

@@ -10,8 +10,9 @@ import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyDomain, LongDomain}
 import org.dynamicfilters.scan.{DerivedKey, NestedField}
 
-/** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`), clock changes
-  * apart. NULL may have any key (`coalesce(x, 0)`). A filter of such an expression gives a range of the column.
+/** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`),
+  * clock changes apart. NULL may have any key (`coalesce(x, 0)`). A filter of such an expression gives a range of the
+  * column.
   * [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]] finds the range by a search with Spark's own evaluation, so no
   * function has an inverse of its own.
   *

@@ -22,21 +22,21 @@ import org.dynamicfilters.state.Producer
   */
 object Repeatable {
 
-  /** Why a retried task might see other rows, or the same rows in another order; None if it sees the same. For TopKs. Shuffles
-    * change the order. Lost blocks of cached data may come back in another order, see [[readsCachedData]].
+  /** Why a retried task might see other rows, or the same rows in another order; None if it sees the same. For TopKs.
+    * Shuffles change the order. Lost blocks of cached data may too, see [[readsCachedData]].
     */
   def rows(plan: SparkPlan): Option[Reason] = check(plan, inOrder = true)
 
-  /** Whether the order of rows may change with a lost block of cached data. A TopK must then keep every row that equals the bound, so
-    * that positions do not matter.
+  /** Whether the order of rows may change with a lost block of cached data. A TopK must then keep every row that equals
+    * the bound, so that positions do not matter.
     */
   def readsCachedData(plan: SparkPlan): Boolean = plan.exists {
     case CachedScans(_) => true
     case _ => false
   }
 
-  /** Why a retried task might see another set of rows; None if it sees the same, in any order. An aggregate whose values depend
-    * on the order is a reason, even if no other operator uses these values.
+  /** Why a retried task might see another set of rows; None if it sees the same, in any order. An aggregate with values
+    * that depend on the order is a reason, even if no other operator uses these values.
     */
   private def set(plan: SparkPlan): Option[Reason] =
     check(plan, inOrder = false).orElse(Option.when(ValuesByOrder.anywhere(plan))(Reasons.ValuesByOrder))

@@ -56,9 +56,9 @@ object RowValues {
       case _ => false
     }
 
-    /** Columns of row numbers that a MERGE of the plan only compares for equality, to find target rows with two matches: other unique
-      * numbers for the same rows give the same result. Delta's MERGE also records the files of matches; Spark's own has an operator
-      * that finds the column by its name (`RewriteMergeIntoTable`).
+    /** Columns of row numbers that a MERGE of the plan only compares for equality, to find target rows with two
+      * matches: other unique numbers for the same rows give the same result. Delta's MERGE also records the files of matches;
+      * Spark's own has an operator that finds the column by its name (`RewriteMergeIntoTable`).
       */
     private lazy val comparedOnly: Set[String] = PlanNodes
       .withStages(root)

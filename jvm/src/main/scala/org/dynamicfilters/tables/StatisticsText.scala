@@ -12,8 +12,8 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
   *   - With deleted rows, only a NULL count of none or all is exact.
   *   - Dates before 1582 may be of another calendar, or BC.
   *
-  * Strings are truncated, long decimals may have gone through a double, and writers differ in what they say of NaN: columns of
-  * these types have no bounds, so their files are opened.
+  * Strings are truncated, long decimals may have gone through a double, and writers differ in what they say of NaN:
+  * columns of these types have no bounds, so their files are opened.
   *
   * @see
   *   Delta's protocol, "Per-file Statistics"
@@ -37,8 +37,8 @@ final class StatisticsText private (domain: KeyDomain) {
     case other => other
   })
 
-  /** Largest difference between a timestamp and its text, in microseconds. Writers may omit the seconds of a zone offset. Texts
-    * with them (Delta 4.4) are not parsed.
+  /** Largest difference between a timestamp and its text, in microseconds. Writers may omit the seconds of a zone
+    * offset. Texts with them (Delta 4.4) are not parsed.
     */
   private val lost: Long = if (domain.dataType == TimestampType) MinuteInMicros else MillisInMicros
 

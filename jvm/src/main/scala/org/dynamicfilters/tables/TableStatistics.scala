@@ -72,8 +72,8 @@ object TableStatistics {
   /** A column without files counts as one file. */
   private val Overhead = 10L
 
-  /** If at most one file of the table in so many is scanned and not known, opening these is cheaper than the job that reads the
-    * log: the job takes some 30 microseconds for each file of the table, opening a file takes milliseconds.
+  /** If at most one file of the table in so many is scanned and not known, opening these is cheaper than the job that
+    * reads the log: the job takes some 30 microseconds for each file of the table, opening a file takes milliseconds.
     */
   private val OneInUnknown = 100
 

@@ -55,11 +55,11 @@ object SparkAccess {
 
   def determinism(rdd: RDD[_]): DeterministicLevel.Value = rdd.outputDeterministicLevel
 
-  /** `rdd.mapPartitionsWithIndex` that preserves the partitioning, but without cleaning the closure. Spark reads class files for that,
-    * which took 2 of the 60 ms of a short query.
+  /** `rdd.mapPartitionsWithIndex` that preserves the partitioning, but without cleaning the closure. Spark reads class
+    * files for that, which took 2 of the 60 ms of a short query.
     *
-    * @param f must be serializable and must not reference an operator. Gets the partition index of the new RDD, which may
-    *   differ from the task's
+    * @param f must be serializable and must not reference an operator. Gets the partition index of the new RDD, which
+    *   may differ from the task's
     */
   def mapped[T, U: ClassTag](rdd: RDD[T])(f: (Int, Iterator[T]) => Iterator[U]): RDD[U] =
     rdd.mapPartitionsWithIndexInternal(f, preservesPartitioning = true)
