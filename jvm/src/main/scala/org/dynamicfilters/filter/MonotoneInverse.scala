@@ -3,12 +3,13 @@ package org.dynamicfilters.filter
 import org.apache.spark.sql.types.{DateType, TimestampNTZType, TimestampType}
 
 /** Turns filters of a key into filters of a column from which the key is computed. While the column rises, the function must never
-  * fall, clock changes apart. It works on the column's codes, see [[LongDomain]].
+  * fall, or never rise, clock changes apart. It works on the column's codes, see [[LongDomain]].
   *
   * @param column type of the column
   * @param key type of the computed key
   * @param slack how far two codes of the column must lie apart so that the function does not fall between them. 0 if it
   *   never falls; more for functions of local time, which goes back at the end of summer time
+  * @param falls whether the function falls. The search then uses mirrored codes (`~code`), along which it rises
   * @param ofNull the computed key of NULL; Some(null) for NULL, None if it cannot be computed
   * @param value the computed key of a code of the column; None if it cannot be computed, as at the ends of a type
   */
@@ -16,6 +17,7 @@ final class MonotoneInverse(
     column: LongDomain,
     key: KeyDomain,
     slack: Long,
+    falls: Boolean,
     ofNull: Option[AnyRef],
     value: Long => Option[AnyRef]
 ) {
@@ -37,7 +39,7 @@ final class MonotoneInverse(
 
   /** Checks three points: key(least) <= key(0) <= key(greatest). */
   private def isInOrder(least: Long, greatest: Long): Boolean =
-    value(0).exists(zero => compare(least, zero) <= 0 && compare(greatest, zero) >= 0)
+    value(mirrored(0)).exists(zero => compare(least, zero) <= 0 && compare(greatest, zero) >= 0)
 
   /** A filter of the column that passes each value whose key passes, and maybe others: for each of a few values or intervals of the
     * key, the range of the column; otherwise the range from the first to the last.
@@ -84,17 +86,18 @@ final class MonotoneInverse(
       else {
         val from = lower.flatten.filter(_ >= column.least + slack).map(c => end(c - slack))
         val to = above.filter(_ <= column.greatest - slack).map(c => end(c - 1 + slack))
-        ValueFilter.range(column, from, to, nulls)
+        ValueFilter.range(column, if (falls) to else from, if (falls) from else to, nulls)
       }
     }
 
-  private def end(code: Long) = End(Long.box(code), inclusive = true)
+  private def mirrored(code: Long): Long = if (falls) ~code else code
+  private def end(code: Long) = End(Long.box(mirrored(code)), inclusive = true)
 
   /** Compares the key of a code with another key. A key that cannot be computed is below all keys for a negative code, and above
     * all keys otherwise.
     */
   private def compare(code: Long, other: AnyRef): Int =
-    value(code).fold(if (code < 0) -1 else 1)(this.key.compare(_, other))
+    value(mirrored(code)).fold(if (code < 0) -1 else 1)(this.key.compare(_, other))
 
   /** The least code with a property that all greater codes have too, apart from the slack; None if no code has it. */
   private def first(has: Long => Boolean): Option[Long] = {

@@ -161,7 +161,7 @@ final class JoinPlanner(
         _ <- checked
         // Before a tap is planned: a filter that no scan can use must cost nothing.
         _ <- unlessRunning(pushed(at => ScanPlanner.accepts(at, Producer.join).map(_ => at.scan)))
-        _ <- Repeatable.keys(sides.build).map(Reasons.BuildSide).toLeft(())
+        _ <- Repeatable.keys(sides.build, key.build.references).map(Reasons.BuildSide).toLeft(())
         tapped <- tap
         ref = tapped.ref
         _ = running.foreach(takeKeysFrom(_, ref, tapped.passed))

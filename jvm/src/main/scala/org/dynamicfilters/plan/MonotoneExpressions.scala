@@ -10,9 +10,9 @@ import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyDomain, LongDomain}
 import org.dynamicfilters.scan.{DerivedKey, NestedField}
 
-/** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`),
-  * clock changes apart. NULL may have any key (`coalesce(x, 0)`). A filter of such an expression gives a range of the
-  * column.
+/** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`), or
+  * never rise (`-x`), clock changes apart. NULL may have any key (`coalesce(x, 0)`). A filter of such an expression gives
+  * a range of the column.
   * [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]] finds the range by a search with Spark's own evaluation, so no
   * function has an inverse of its own.
   *
@@ -68,7 +68,7 @@ object MonotoneExpressions {
       _ <- KeyDomain.forType(from).toOption.filter(_.isInstanceOf[LongDomain] || ofField.isInstanceOf[BoundReference])
       to <- KeyDomain.forType(e.dataType).toOption
       slack <- slackOf(ofField, from)
-      key = new DerivedKey(field.map(_._2), ofField, from, to.dataType, slack, text)
+      key = new DerivedKey(field.map(_._2), ofField, from, to.dataType, slack, falls(ofField), text)
       if key.isValid
     } yield key
   }
@@ -90,19 +90,34 @@ object MonotoneExpressions {
     // Without ANSI mode an overflow wraps around, or gives NULL.
     case a: Add =>
       isChecked(a) && ((isMonotone(a.left) && a.right.foldable) || (a.left.foldable && isMonotone(a.right)))
-    case s: Subtract => isChecked(s) && isMonotone(s.left) && s.right.foldable
-    case m: Multiply => isChecked(m) && isMonotone(m.left) && isPositive(m.right)
-    case d: IntegralDivide => KeyDomain.isInteger(d.left.dataType) && isMonotone(d.left) && isPositive(d.right)
+    case s: Subtract =>
+      isChecked(s) && ((isMonotone(s.left) && s.right.foldable) || (s.left.foldable && isMonotone(s.right)))
+    case m: Multiply =>
+      isChecked(m) && ((isMonotone(m.left) && sign(m.right) != 0) || (sign(m.left) != 0 && isMonotone(m.right)))
+    case d: IntegralDivide => KeyDomain.isInteger(d.left.dataType) && isMonotone(d.left) && sign(d.right) > 0
+    case u: UnaryMinus => KeyDomain.isInteger(u.dataType) && u.failOnError && isMonotone(u.child)
     case Coalesce(Seq(value, forNull)) => forNull.foldable && isMonotone(value)
     case _ => false
   }
 
+  /** Whether a monotone expression falls while its column rises. */
+  private def falls(e: Expression): Boolean = e match {
+    case constant if constant.foldable => false
+    case u: UnaryMinus => !falls(u.child)
+    case s: Subtract if s.left.foldable => !falls(s.right)
+    case m: Multiply => m.children.exists(sign(_) < 0) != m.children.exists(falls)
+    case other => other.children.exists(falls)
+  }
+
   private def isChecked(e: BinaryArithmetic): Boolean = KeyDomain.isInteger(e.dataType) && e.evalMode == EvalMode.ANSI
 
-  private def isPositive(e: Expression): Boolean = e match {
-    case Literal(n: Number, _) => n.longValue > 0
-    case _ => false
-  }
+  /** The sign of a constant integer; 0 for all other expressions. */
+  private def sign(e: Expression): Int = if (!e.foldable) 0
+  else
+    e.eval() match {
+      case n: Number => java.lang.Long.signum(n.longValue)
+      case _ => 0
+    }
 
   /** Whether a cast keeps the order of all values and never makes NULL of one. */
   private def keepsOrder(from: DataType, to: DataType): Boolean = (from, to) match {

@@ -1,6 +1,6 @@
 package org.dynamicfilters.plan
 
-import org.apache.spark.sql.catalyst.expressions.Alias
+import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeSet}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{
   AQEShuffleReadExec, BroadcastQueryStageExec, QueryStageExec, ShuffleQueryStageExec
@@ -35,11 +35,8 @@ object Repeatable {
     case _ => false
   }
 
-  /** Why a retried task might see another set of rows; None if it sees the same, in any order. An aggregate with values
-    * that depend on the order is a reason, even if no other operator uses these values.
-    */
-  private def set(plan: SparkPlan): Option[Reason] =
-    check(plan, inOrder = false).orElse(Option.when(ValuesByOrder.anywhere(plan))(Reasons.ValuesByOrder))
+  /** Why a retried task might see another set of rows; None if it sees the same. */
+  def set(plan: SparkPlan): Option[Reason] = check(plan, inOrder = false)
 
   /** As [[set]], for the plan of a broadcast, which Spark collects once: rows and collected keys come from the same attempt of
     * each task, so only non-deterministic expressions and samples count.
@@ -54,7 +51,7 @@ object Repeatable {
     * Includes broadcasts and subqueries, which each query (and each cached plan) computes again.
     */
   def elsewhere(plan: SparkPlan): Boolean =
-    set(plan).isEmpty && runOnce(plan).forall(elsewhere)
+    set(plan).isEmpty && !ValuesByOrder.anywhere(plan) && runOnce(plan).forall(elsewhere)
 
   /** The plans of broadcasts and subqueries, which [[set]] skips because Spark runs each of them once. */
   private def runOnce(plan: SparkPlan): Seq[SparkPlan] = {
@@ -98,10 +95,13 @@ object Repeatable {
 
   private def notDeterministic(p: SparkPlan) = Reasons.Random(p.nodeName.trim)
 
-  /** Why a retried task might write other keys into a build side's exchange; None if it writes the same. */
-  def keys(build: SparkPlan): Option[Reason] = build match {
+  /** Why a retried task might write other keys into a build side's exchange; None if it writes the same.
+    *
+    * @param columns columns of the keys
+    */
+  def keys(build: SparkPlan, columns: AttributeSet): Option[Reason] = build match {
     case b: BroadcastExchangeLike => once(b.children.head)
-    case other => set(other)
+    case other => set(other).orElse(Option.when(ValuesByOrder.decide(other, columns))(Reasons.ValuesByOrder))
   }
 
   private def check(plan: SparkPlan, inOrder: Boolean): Option[Reason] = {
@@ -122,7 +122,11 @@ object Repeatable {
       // Spark computes lost blocks of cached data again.
       case CachedScans(scan) =>
         CachedScanExec.scanOf(scan) match {
-          case Some(c) if inOrder => set(c.relation.cachedPlan).map(Reasons.CacheRows)
+          case Some(c) if inOrder =>
+            val cached = c.relation.cachedPlan
+            set(cached)
+              .orElse(Option.when(ValuesByOrder.anywhere(cached))(Reasons.ValuesByOrder))
+              .map(Reasons.CacheRows)
           case Some(c) => check(c.relation.cachedPlan, inOrder)
           case None => Some(Reasons.MayDiffer(scan.nodeName.trim))
         }

@@ -13,6 +13,7 @@ import org.dynamicfilters.filter.{KeyDomain, LongDomain, MonotoneInverse, ValueF
   * @param expression computes the key from `BoundReference(0)`, which stands for the column or field
   * @param column type of the column or field
   * @param slack see [[MonotoneInverse]]
+  * @param falls whether the key falls while the column rises
   */
 final class DerivedKey(
     val field: Option[NestedField],
@@ -20,6 +21,7 @@ final class DerivedKey(
     column: DataType,
     key: DataType,
     slack: Long,
+    val falls: Boolean,
     val text: String
 ) extends Serializable {
 
@@ -28,7 +30,7 @@ final class DerivedKey(
     def keyOf(value: Any): AnyRef = to.fromInternal(expression.eval(new GenericInternalRow(Array[Any](value))))
     // ANSI arithmetic fails at the ends of its type.
     def value(code: Long): Option[AnyRef] = Try(keyOf(from.toInternal(Long.box(code)))).toOption.flatMap(Option(_))
-    new MonotoneInverse(from, to, slack, Try(keyOf(null)).toOption, value)
+    new MonotoneInverse(from, to, slack, falls, Try(keyOf(null)).toOption, value)
   }
 
   // Whether the key is the field itself.

@@ -53,8 +53,9 @@ final case class ScanColumn(
     */
   def isForOwnStage: Boolean = ref.producer == Producer.join && !place.crossesExchange
 
-  /** The TopK of the filter, of the column's values in place of the key's. */
-  def topK: Option[TopKSpec] = ref.topK.map(k => if (key.isEmpty) k else k.copy(domain = domain))
+  /** The TopK of the filter, with the order of the column's values in place of the key's. */
+  def topK: Option[TopKSpec] =
+    ref.topK.map(k => key.fold(k)(computed => k.copy(domain = domain, ascending = k.ascending != computed.falls)))
 
   /** The filtered column or computed key in plans and reports. */
   def shownName: String = key.fold(name)(_.text)

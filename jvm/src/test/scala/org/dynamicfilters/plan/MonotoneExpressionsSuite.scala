@@ -36,8 +36,14 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
       IntegralDivide(l, Literal(1000L)),
       IntegralDivide(cast(IntegerType, LongType), Literal(7L)),
       Add(IntegralDivide(l, Literal(60L)), Literal(1L)),
+      UnaryMinus(i),
+      UnaryMinus(l),
+      Subtract(Literal(5), i),
+      Multiply(Literal(-3L), l),
+      Subtract(Literal(0L), UnaryMinus(IntegralDivide(l, Literal(60L)))),
+      UnaryMinus(Year(cast(TimestampType, DateType, zones.head))),
       Coalesce(Seq(i, Literal(0))),
-      Subtract(Coalesce(Seq(i, Literal(-100000))), Literal(5)),
+      Subtract(Literal(5), Coalesce(Seq(i, Literal(-100000)))),
       Add(Coalesce(Seq(l, Literal(Long.MaxValue))), Literal(1L)),
       Year(Coalesce(Seq(cast(TimestampType, DateType), Literal(0, DateType))))
     )
@@ -143,9 +149,8 @@ class MonotoneExpressionsSuite extends AnyFunSuite {
   test("functions that are not monotone have no inverse") {
     val i = column(IntegerType)
     val refused = Seq(
-      UnaryMinus(i),
-      Subtract(Literal(5), i),
-      Multiply(i, Literal(-2)),
+      UnaryMinus(i, failOnError = false),
+      UnaryMinus(column(DoubleType)),
       Multiply(i, Literal(0)),
       IntegralDivide(cast(IntegerType, LongType), Literal(-3L)),
       Month(cast(TimestampType, DateType)),
