@@ -75,6 +75,7 @@ REASONS: dict[str, dict[str, str]] = {
     "ChosenFilteredScan": _STREAMS,
     "SharedStream": _STREAM,
     **dict.fromkeys(("ConsumerTaskRDD", "ScanTaskRDD", "ChosenFileScanRDD", "FileRunsRDD"), _RDD),
+    "MappedRDD": _RDD | {"getPreferredLocations": "Spark asks the parent of a narrow dependency"},
 }
 #: Most methods of an RDD are for users. Those for subclasses are the ones that these have.
 RDDS = (

@@ -91,7 +91,8 @@ case class BuildKeyTapExec(taps: Seq[KeyTap], child: SparkPlan, broadcast: Boole
       }.toArray
       val counts = TapCounts(longMetric("rows"), longMetric("keyBytes"), longMetric("gaveUp"))
       // The partition index of this RDD, which may differ from the task's.
-      val tapped = SparkAccess.mapped(rows)((i, it) => new KeyTapIterator(it, i, collected, counts))
+      val tapped =
+        new MappedRDD(rows, (i, it: Iterator[InternalRow]) => new KeyTapIterator(it, i, collected, counts))
       execution.foreach(RunningStages.buildStarted(_, tapped.id, wanted.map(_.ref.state)))
       tapped
     }

@@ -7,7 +7,6 @@ import org.apache.spark.sql.columnar.CachedBatch
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.TableCacheQueryStageExec
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
-import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.dynamicfilters.scan._
 import org.dynamicfilters.scan.sources.CachedBatches
@@ -62,7 +61,7 @@ case class CachedScanExec(
     val cached = relation.cacheBuilder.cachedColumnBuffers
     val byPredicates =
       if (conf.inMemoryPartitionPruning)
-        SparkAccess.mapped(cached)(relation.cacheBuilder.serializer.buildFilter(scan.predicates, relation.output))
+        new MappedRDD(cached, relation.cacheBuilder.serializer.buildFilter(scan.predicates, relation.output))
       else cached
     def position(at: Int) = relation.output.indexWhere(_.exprId == scan.attributes(at).exprId)
     val choice = new CachedBatches(
@@ -72,12 +71,14 @@ case class CachedScanExec(
     )
     // This operator runs in place of the wrapped one, and counts its metrics.
     val rows = scan.longMetric("numOutputRows")
-    SparkAccess.mapped(byPredicates) { (_, it) =>
-      choice(it).map { b =>
-        rows += b.numRows
-        b
-      }
-    }
+    new MappedRDD(
+      byPredicates,
+      (_, it: Iterator[CachedBatch]) =>
+        choice(it).map { b =>
+          rows += b.numRows
+          b
+        }
+    )
   }
 
   override def withValues(more: Seq[Expression]): CachedScanExec = copy(values = values :+ more)

@@ -4,7 +4,6 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.FileSourceScanExec
-import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
@@ -13,24 +12,27 @@ private[operators] object FileRows {
 
   def batches(scan: FileSourceScanExec, files: RDD[ColumnarBatch]): RDD[ColumnarBatch] = {
     val (rows, time) = (scan.longMetric("numOutputRows"), scan.longMetric("scanTime"))
-    SparkAccess.mapped(files)((_, it) => new CountedBatches(it, rows, time))
+    new MappedRDD(files, (_, it: Iterator[ColumnarBatch]) => new CountedBatches(it, rows, time))
   }
 
   def rows(scan: FileSourceScanExec, files: RDD[InternalRow]): RDD[InternalRow] = {
     val rows = scan.longMetric("numOutputRows")
     val schema = scan.schema
-    SparkAccess.mapped(files) { (index, it) =>
-      // The vectorized reader does not return UnsafeRows.
-      val toUnsafe = UnsafeProjection.create(schema)
-      toUnsafe.initialize(index)
-      it.map { row =>
-        rows += 1
-        row match {
-          case unsafe: UnsafeRow => unsafe
-          case other => toUnsafe(other)
+    new MappedRDD(
+      files,
+      { (index, it: Iterator[InternalRow]) =>
+        // The vectorized reader does not return UnsafeRows.
+        val toUnsafe = UnsafeProjection.create(schema)
+        toUnsafe.initialize(index)
+        it.map { row =>
+          rows += 1
+          row match {
+            case unsafe: UnsafeRow => unsafe
+            case other => toUnsafe(other)
+          }
         }
       }
-    }
+    )
   }
 }
 

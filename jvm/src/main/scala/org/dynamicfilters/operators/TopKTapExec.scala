@@ -42,7 +42,7 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Seq[S
   override protected def doExecute(): RDD[InternalRow] = {
     val (rows, tap) = (started(child.execute())(Seq(_)), source)
     // The partition index of this RDD, which may differ from the task's: see TaskFilters.start.
-    SparkAccess.mapped(rows)((partition, it) => new NeededRows(it, tap.start(partition).rowFilter))
+    new MappedRDD(rows, (partition, it: Iterator[InternalRow]) => new NeededRows(it, tap.start(partition).rowFilter))
   }
 
   // Without code generation, Spark would make row objects that the tap then drops.

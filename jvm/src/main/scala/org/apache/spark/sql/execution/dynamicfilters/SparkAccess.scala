@@ -5,7 +5,6 @@ import java.util.concurrent.ThreadPoolExecutor
 
 import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
-import scala.reflect.ClassTag
 import scala.util.Try
 
 import org.apache.hadoop.conf.Configuration
@@ -54,15 +53,6 @@ object SparkAccess {
   }
 
   def determinism(rdd: RDD[_]): DeterministicLevel.Value = rdd.outputDeterministicLevel
-
-  /** `rdd.mapPartitionsWithIndex` that preserves the partitioning, but without cleaning the closure. Spark reads class
-    * files for that, which took 2 of the 60 ms of a short query.
-    *
-    * @param f must be serializable and must not reference an operator. Gets the partition index of the new RDD, which
-    *   may differ from the task's
-    */
-  def mapped[T, U: ClassTag](rdd: RDD[T])(f: (Int, Iterator[T]) => Iterator[U]): RDD[U] =
-    rdd.mapPartitionsWithIndexInternal(f, preservesPartitioning = true)
 
   /** The query that ended; null if the event was read from a log. */
   def queryOf(end: SparkListenerSQLExecutionEnd): QueryExecution = end.qe
