@@ -77,11 +77,10 @@ object StatisticsText {
   private val GregorianDay = -141427L
   private val MicrosInDay = 86400000000L
   private val Offset = "(Z|[+-]\\d\\d:?\\d\\d)$".r
-  private val TypeChanges = "delta.typeChanges"
 
   /** None for types whose text may give too narrow bounds. */
   def forColumn(field: StructField, domain: KeyDomain): Option[StatisticsText] = field.dataType match {
-    case _ if field.metadata.contains(TypeChanges) || field.dataType != domain.dataType => None
+    case _ if field.metadata.contains("delta.typeChanges") || field.dataType != domain.dataType => None
     case d: DecimalType if d.precision > ExactDigits => None
     case ByteType | ShortType | IntegerType | LongType | _: DecimalType | DateType | TimestampType | TimestampNTZType =>
       Some(new StatisticsText(domain))
