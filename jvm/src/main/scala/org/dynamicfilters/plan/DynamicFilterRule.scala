@@ -136,6 +136,8 @@ final class DynamicFilterRule(adaptive: Boolean) extends Rule[SparkPlan] with Lo
     else {
       val whyKeep = PushDown.whyKeep(plan, shared.isShared)
       plan.transformUp {
+        // The TopK below has the filter.
+        case t: TakeOrderedAndProjectExec if TopKBelowJoin.hasLowerTopK(t) => t
         case t: TakeOrderedAndProjectExec if !t.child.isInstanceOf[TopKTapExec] =>
           topK(t, t.sortOrder, new GroupTopKPlanner(t, conf, whyKeep).plan().getOrElse(TopKPlanner.plan(t, conf)))
         case p: FilterProducer => p.neededRows.collect { case b: BestRows => b }.foldLeft(p: SparkPlan)(best)

@@ -6,10 +6,14 @@ import org.apache.spark.sql.catalyst.plans.{LeftOuter, RightOuter}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.{LIMIT, OUTER_JOIN, SORT}
-import org.apache.spark.sql.execution.TakeOrderedAndProjectExec
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageExec}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
+import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.types.{DoubleType, FloatType}
 import org.dynamicfilters.filter.{KeyDomain, PluginFailure}
+import org.dynamicfilters.operators.BuildKeyTapExec
 import org.dynamicfilters.settings.Settings
 
 /** Repeats a TopK below an outer join whose preserved side has all sort keys:
@@ -24,7 +28,7 @@ import org.dynamicfilters.settings.Settings
   * }}}
   * Each row of the preserved side gives at least one row of the join, so the best rows of the join come from the best rows of that
   * side. Which of several tied rows the upper TopK returns is free in both plans. The upper TopK stays: a row may have several
-  * matches. It has no filter, and reports have the reason.
+  * matches.
   *
   * The lower TopK takes the same rows in every attempt, because it sorts by all columns (contract 8). Otherwise a lost shuffle file
   * could bring other tied rows to some tasks of the join, and rows would be missing.
@@ -110,6 +114,21 @@ object TopKBelowJoin extends Rule[LogicalPlan] with Logging {
   /** Whether a physical TopK takes the same rows in every attempt that sees the same input: it sorts by all columns. */
   def takesSameRows(topK: TakeOrderedAndProjectExec): Boolean = topK.child.output.forall { a =>
     KeyDomain.forType(a.dataType).isRight && topK.sortOrder.exists(_.child.semanticEquals(a))
+  }
+
+  /** Whether the preserved side of the joins below has a TopK as [[apply]] makes it. Then the upper one needs no filter. */
+  def hasLowerTopK(topK: TakeOrderedAndProjectExec): Boolean = {
+    def below(p: SparkPlan): Boolean = p match {
+      case t: TakeOrderedAndProjectExec => t.limit == topK.limit && takesSameRows(t)
+      case q: QueryStageExec => below(q.plan)
+      case j: BaseJoinExec if j.joinType == LeftOuter => below(j.left)
+      case j: BaseJoinExec if j.joinType == RightOuter => below(j.right)
+      case _: ProjectExec | _: ShuffleExchangeLike | _: SortExec | _: AQEShuffleReadExec | _: BuildKeyTapExec |
+          _: WholeStageCodegenExec | _: InputAdapter =>
+        below(p.children.head)
+      case _ => false
+    }
+    below(topK.child)
   }
 
   /** Matches a limit of a global sort: how many rows it needs, its offset included, and the sort. A projection lies between them
