@@ -5,7 +5,6 @@ import java.util.Locale
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2ScanRelation}
 import org.dynamicfilters.operators.FilteredScan
-import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** A user's hint on one table. */
 sealed abstract class ScanHint(val name: String)
@@ -48,8 +47,4 @@ object ScanHint {
     case _: FilteredScan => on(plan.children.head)
     case _ => None
   }
-
-  /** The reason, if a hint forbids filters on the scan. */
-  def refusal(plan: SparkPlan): Either[Reason, Unit] =
-    Either.cond(!on(plan).contains(Avoid), (), Reasons.Hinted)
 }

@@ -1,5 +1,7 @@
 package org.dynamicfilters.operators
 
+import scala.reflect.ClassTag
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -46,22 +48,17 @@ case class DynamicFilterScanExec(
 
   override protected def testsBatches: Boolean = spec.testsRead
 
-  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = {
-    // Needed even if the RDD is not used: waits for the scan's own subqueries (dynamic partition pruning).
-    val plain = child.executeColumnar()
-    val accumulator = startRun()
-    own(accumulator) match {
-      case None => tracked(plain, accumulator)
-      case Some(files) => FileRows.batches(scan, tracked(files.asInstanceOf[RDD[ColumnarBatch]], accumulator))
-    }
-  }
+  override protected def doExecute(): RDD[InternalRow] = scanned(child.execute())(FileRows.rows(scan, _))
+  override protected def doExecuteColumnar(): RDD[ColumnarBatch] =
+    scanned(child.executeColumnar())(FileRows.batches(scan, _))
 
-  override protected def doExecute(): RDD[InternalRow] = {
-    val plain = child.execute()
+  /** @param plain needed even if it is not used: waits for the scan's own subqueries (dynamic partition pruning)
+    */
+  private def scanned[T: ClassTag](plain: RDD[T])(counted: RDD[T] => RDD[T]): RDD[T] = {
     val accumulator = startRun()
     own(accumulator) match {
       case None => tracked(plain, accumulator)
-      case Some(files) => FileRows.rows(scan, tracked(files, accumulator))
+      case Some(files) => counted(tracked(files.asInstanceOf[RDD[T]], accumulator))
     }
   }
 

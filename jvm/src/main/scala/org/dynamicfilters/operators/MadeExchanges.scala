@@ -6,8 +6,6 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
-import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
-import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 import org.dynamicfilters.exchange.Worker
 import org.dynamicfilters.filter.PluginFailure
 import org.dynamicfilters.reasons.Reasons
@@ -138,23 +136,8 @@ private[operators] object MadeExchanges {
       .attach(executionId, MadeExchanges)(new MadeExchanges(executionId))
       .getOrElse(new MadeExchanges(executionId))
 
-  /** All operators of a plan as it is now, including stages and subqueries.
-    *
-    * @param initial whether to include initial adaptive plans: stages that are gone from an empty plan may still run
-    */
-  private def all(plan: SparkPlan, cached: Boolean, initial: Boolean): Iterator[SparkPlan] =
-    PlanNodes.reached(plan) { p =>
-      p.subqueries ++ (p match {
-        case a: AdaptiveSparkPlanExec => Option.when(initial)(a.initialPlan) ++: Seq(a.executedPlan)
-        case q: QueryStageExec => Seq(q.plan)
-        case r: ReusedExchangeExec => Seq(r.child)
-        case c: InMemoryTableScanExec if cached => Seq(c.relation.cachedPlan)
-        case other => other.children
-      })
-    }
-
   private def plans(p: SparkPlan, cached: Boolean): Iterator[AdaptiveSparkPlanExec] =
-    all(p, cached, initial = true).collect { case a: AdaptiveSparkPlanExec => a }
+    PlanNodes.everywhere(p, cached, initial = true).collect { case a: AdaptiveSparkPlanExec => a }
 
   /** Whether a scan is in a stage of a plan: in the stage cache, or, without exchange reuse, in the plan itself. */
   private def isStageOf(scan: FilteredScan, a: AdaptiveSparkPlanExec): Boolean = {
@@ -170,7 +153,7 @@ private[operators] object MadeExchanges {
     */
   private def hasTap(p: SparkPlan, ref: JoinRef): Boolean = {
     def isOf(tap: KeyTap) = (tap.ref eq ref) || (tap.ref.hash == ref.hash && !tap.ref.state.hasBegun)
-    all(p, cached = true, initial = false).exists {
+    PlanNodes.everywhere(p, cached = true, initial = false).exists {
       case t: BuildKeyTapExec => t.taps.exists(isOf)
       case _ => false
     }

@@ -4,6 +4,8 @@ import java.util.{Collections, IdentityHashMap}
 
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 
 /** Walks over physical plans. */
 private[dynamicfilters] object PlanNodes {
@@ -23,5 +25,20 @@ private[dynamicfilters] object PlanNodes {
     def from(p: SparkPlan): Iterator[SparkPlan] =
       if (seen.add(p)) Iterator(p) ++ below(p).iterator.flatMap(from) else Iterator.empty
     from(plan)
+  }
+
+  /** The operators of a plan as it is now, including those of its stages and subqueries.
+    *
+    * @param cached whether to include the plans of cached data
+    * @param initial whether to include initial adaptive plans: stages that are gone from an empty plan may still run
+    */
+  def everywhere(plan: SparkPlan, cached: Boolean, initial: Boolean): Iterator[SparkPlan] = reached(plan) { p =>
+    p.subqueries ++ (p match {
+      case a: AdaptiveSparkPlanExec => Option.when(initial)(a.initialPlan) ++: Seq(a.executedPlan)
+      case q: QueryStageExec => Seq(q.plan)
+      case r: ReusedExchangeExec => Seq(r.child)
+      case c: InMemoryTableScanExec if cached => Seq(c.relation.cachedPlan)
+      case other => other.children
+    })
   }
 }

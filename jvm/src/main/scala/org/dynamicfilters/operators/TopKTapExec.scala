@@ -21,13 +21,11 @@ import org.dynamicfilters.state._
   *
   * @param filters one filter, or one for each of several min and max. A row is needed if any filter needs it
   * @param keys by filter, ordinal of the key in the child's output
-  * @param columns for reports, the names of the key in scans; with several filters, one name for each
+  * @param columns by filter, for reports: the names of the key in scans
   */
-case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[String], child: SparkPlan)
+case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Seq[String]], child: SparkPlan)
     extends SameOutput
     with CodegenSupport {
-  private def columnsOf(filter: Int): Seq[String] =
-    if (filters.size == 1) columns else columns.slice(filter, filter + 1)
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "rowsOutput" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
     "rowsDropped" -> SQLMetrics.createMetric(sparkContext, "rows dropped by the bound")
@@ -36,7 +34,7 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   private def name: String = if (filters.head.producer == Producer.topk) "TopKFilter" else "AggregateFilter"
   override def nodeName: String = NodeNames(name, filters.map(_.id))
   override def simpleString(maxFields: Int): String = {
-    val bounds = filters.indices.map(i => filters(i).describe(columnsOf(i).headOption.getOrElse(output(keys(i)).name)))
+    val bounds = filters.indices.map(i => filters(i).describe(columns(i).headOption.getOrElse(output(keys(i)).name)))
     val limit = if (filters.head.producer == Producer.topk) s", limit=${filters.head.spec.limit}" else ""
     s"$name ${bounds.mkString(" OR ")}$limit"
   }
@@ -113,7 +111,7 @@ case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Strin
   private def start(i: Int): TopKRun = {
     val accumulator = new TopKAccumulator
     sparkContext.register(accumulator)
-    val started = new TopKRun(filters(i), columnsOf(i), Settings.showsValues(conf), accumulator)
+    val started = new TopKRun(filters(i), columns(i), Settings.showsValues(conf), accumulator)
     filters(i).started(started)
     QueryReports.instance.note(session)(_.add(started))
     started

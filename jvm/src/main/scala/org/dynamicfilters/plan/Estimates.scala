@@ -20,9 +20,6 @@ final case class Estimate(rows: Double, selectivity: Double)
 final case class Reading(rows: Double, bytes: BigInt) {
   def +(other: Reading): Reading = Reading(rows + other.rows, bytes + other.bytes)
 }
-object Reading {
-  val none: Reading = Reading(0, 0)
-}
 
 object Estimates {
 
@@ -78,9 +75,9 @@ object Estimates {
 
   /** Size of the tables of a plan, without those that finished or running stages read. */
   def reading(plan: LogicalPlan): Reading = plan match {
-    case _: LogicalQueryStage => Reading.none
+    case _: LogicalQueryStage => Reading(0, 0)
     case leaf: LeafNode => Reading(estimate(leaf).rows, leaf.stats.sizeInBytes)
-    case other => other.children.map(reading).foldLeft(Reading.none)(_ + _)
+    case other => other.children.map(reading).foldLeft(Reading(0, 0))(_ + _)
   }
 
   private def atMost(plan: UnaryNode, rows: Option[Long]): Estimate = {

@@ -3,8 +3,7 @@ package org.dynamicfilters.plan
 import scala.annotation.tailrec
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
-import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Complete, Count, Partial}
-import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.execution._
@@ -39,7 +38,7 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
   def withLostMatches(join: BaseJoinExec, isLeft: Boolean): Option[Reason] = {
     val change = join.joinType match {
       case _: InnerLike | LeftSemi => Change.none
-      case LeftOuter | RightOuter | LeftSingle => Change.nullsIn((if (isLeft) join.right else join.left).output)
+      case LeftOuter | RightOuter | LeftSingle => Change.of((if (isLeft) join.right else join.left).output)
       case ExistenceJoin(exists) => Change.of(Seq(exists))
       case _ => Change.Rows
     }
@@ -85,22 +84,17 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
         .find(!NeverFails(_))
         .map(fails)
         .orElse(firstFailing(change, w.partitionSpec ++ w.orderSpec))
-        .toLeft(if (w.partitionSpec.exists(change.touches)) Change.Rows else and(change, w.windowExpression))
+        .toLeft(if (w.partitionSpec.exists(change.touches)) Change.Rows else change.and(w.windowExpression))
     case j: BaseJoinExec => joined(j, change)
     case w: WindowGroupLimitExec => firstFailing(change, w.expressions).toLeft(Change.Rows)
     case other => firstFailing(change, other.expressions).toLeft(other).flatMap(into(_, change))
   }
 
-  private def and(change: Change, more: Iterable[NamedExpression]): Change = change match {
-    case Change.Rows => change
-    case Change.Columns(ids, nulls) => Change.Columns(ids ++ more.map(_.exprId), nulls)
-  }
-
   /** Stops the filter if a join could produce many more rows than in stock Spark: a changed key may match a large part of the
-    * other side (NULL matches nothing), and so may rows that stock Spark drops below, unless all scans there are filtered.
+    * other side, and so may rows that stock Spark drops below, unless all scans there are filtered.
     */
   private def joined(j: BaseJoinExec, change: Change): Either[Reason, Change] =
-    if (change == Change.Rows && !isFiltered) Left(PushDown.stops(j))
+    if (change.moreRows && !isFiltered) Left(PushDown.stops(j))
     else if (!j.expressions.exists(change.touches)) Right(change)
     // Another row may be a second match, which is an error in a LeftSingle join.
     else if (j.joinType == LeftSingle || matchesMore(j, change)) Left(PushDown.stops(j))
@@ -110,70 +104,49 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
         .find(!NeverFails(_))
         .map(fails)
         .toLeft(j.joinType match {
-          case _ if change == Change.Rows || j.condition.exists(change.touches) => Change.Rows
+          case _ if j.condition.exists(change.touches) => Change.Rows
           case _: InnerLike | LeftSemi => change
-          case LeftOuter | RightOuter => and(change, j.output)
-          case ExistenceJoin(exists) => and(change, Seq(exists))
+          case LeftOuter | RightOuter => change.and(j.output)
+          case ExistenceJoin(exists) => change.and(Seq(exists))
           case _ => Change.Rows
         })
 
-  private def matchesMore(j: BaseJoinExec, change: Change): Boolean = change match {
-    case Change.Rows => false
-    case Change.Columns(_, nulls) =>
-      j.leftKeys.isEmpty || (j.leftKeys ++ j.rightKeys).exists(k => change.touches(k) && !isNull(k, nulls))
-  }
-
-  @tailrec
-  private def isNull(key: Expression, nulls: Set[ExprId]): Boolean = key match {
-    case Alias(x, _) => isNull(x, nulls)
-    case a: Attribute => nulls(a.exprId)
-    case Cast(x, _, _, _) => isNull(x, nulls)
-    case KnownFloatingPointNormalized(x) => isNull(x, nulls)
-    case NormalizeNaNAndZero(x) => isNull(x, nulls)
-    case _ => false
-  }
+  private def matchesMore(j: BaseJoinExec, change: Change): Boolean =
+    !change.moreRows && (j.leftKeys.isEmpty || (j.leftKeys ++ j.rightKeys).exists(change.touches))
 
   private def into(p: SparkPlan, change: Change): Either[Reason, Change] = p match {
     // More rows may exceed the limit of a broadcast, which fails the query.
-    case b: BroadcastExchangeLike if change == Change.Rows => Left(PushDown.stops(b))
+    case b: BroadcastExchangeLike if change.moreRows => Left(PushDown.stops(b))
     case _: ProjectExec | _: FilterExec | _: UnionExec | _: ExpandExec | _: GenerateExec | _: EvalPythonExec |
         _: SortExec | _: CoalesceExec | _: Exchange | _: QueryStageExec | _: AQEShuffleReadExec | _: InputAdapter |
         _: WholeStageCodegenExec | _: TakeOrderedAndProjectExec | _: ColumnarToRowExec | _: BuildKeyTapExec |
         _: TopKTapExec =>
-      Right(change match {
-        case Change.Rows => Change.Rows
-        case c: Change.Columns => columns(p, c)
-      })
+      Right(columns(p, change))
     case other => Left(PushDown.stops(other))
   }
 
-  private def columns(p: SparkPlan, c: Change.Columns): Change = p match {
-    case p: ProjectExec =>
-      val touched = p.projectList.filter(c.touches)
-      val nulls = touched.filter(isNull(_, c.nulls))
-      Change.Columns(touched.map(_.exprId).toSet, nulls.map(_.exprId).toSet)
-    case f: FilterExec if c.touches(f.condition) => Change.Rows
-    case g: GenerateExec if c.touches(g.generator) => Change.Rows
-    case u: UnionExec =>
-      val at = u.children.flatMap(child => child.output.indices.filter(i => c.ids(child.output(i).exprId)))
-      Change.of(at.map(u.output))
-    case e: ExpandExec =>
-      Change.of(e.output.indices.filter(i => e.projections.exists(p => c.touches(p(i)))).map(e.output))
-    case _ => c
+  private def columns(p: SparkPlan, change: Change): Change = p match {
+    case _ if change.moreRows => change
+    case p: ProjectExec => Change.of(p.projectList.filter(change.touches))
+    case f: FilterExec if change.touches(f.condition) => Change.Rows
+    case g: GenerateExec if change.touches(g.generator) => Change.Rows
+    // Their output columns have other ids than the input columns.
+    case _: UnionExec | _: ExpandExec => Change.Rows
+    case _ => change
   }
 
   private def groups(a: BaseAggregateExec, change: Change): Either[Reason, Change] = {
     val functions = a.aggregateExpressions.map(f => f.resultAttribute.exprId -> f.aggregateFunction).toMap
     val (same, others) = a.groupingExpressions.partition(k => isOfEachRow(k) && !change.touches(k))
     val keys = same.map(_.exprId).toSet
-    val otherRows = change == Change.Rows || others.exists(k => isSession(k) || change.touches(k))
+    val otherRows = change.moreRows || others.exists(k => isSession(k) || change.touches(k))
     // All results but those of unchanged keys alone.
     val changed =
       if (otherRows) a.resultExpressions
       else a.resultExpressions.filterNot(_.references.forall(r => keys(r.exprId)))
     firstFailing(change, a.groupingExpressions)
       .orElse(a.aggregateExpressions.find(f => !neverFails(f, change, isOfPart = !otherRows)).map(fails))
-      .orElse(changed.find(!NeverFails(_, functions.get, neverZero(a))).map(fails))
+      .orElse(changed.find(!NeverFails(_, functions.get)).map(fails))
       .toLeft(if (otherRows) Change.Rows else Change.of(changed))
   }
 
@@ -183,20 +156,6 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
 
   /** A session window begins and ends with its rows. */
   private def isSession(key: NamedExpression): Boolean = key.metadata.contains(SessionWindow.marker)
-
-  /** Counts that are never 0: those without a FILTER clause, in groups. Taken from partial aggregates, because Spark removes the
-    * FILTER clause from final ones.
-    */
-  private def neverZero(a: BaseAggregateExec): Seq[Expression] =
-    if (a.groupingExpressions.isEmpty) Nil
-    else {
-      val begun = a.collect { case below: BaseAggregateExec =>
-        below.aggregateExpressions.filter(f => f.mode == Partial || f.mode == Complete)
-      }.flatten
-      begun.collect {
-        case f @ AggregateExpression(Count(of), _, false, None, _) if of.forall(!_.nullable) => f.resultAttribute
-      }
-    }
 
   /** Whether an aggregate function never fails for changed groups.
     *
@@ -210,27 +169,19 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
 
 private[plan] object ExcludedRows {
 
-  /** How an operator's rows may differ from stock Spark's. */
-  sealed trait Change {
-    def touches(e: Expression): Boolean = this match {
-      case Change.Rows => true
-      case Change.Columns(ids, _) => e.references.exists(a => ids(a.exprId))
-    }
-    def isNone: Boolean = this == Change.none
+  /** How an operator's rows may differ from stock Spark's.
+    *
+    * @param columns those that may have other values
+    * @param moreRows whether there may be rows that stock Spark does not have
+    */
+  final case class Change(columns: Set[ExprId], moreRows: Boolean = false) {
+    def touches(e: Expression): Boolean = moreRows || e.references.exists(a => columns(a.exprId))
+    def isNone: Boolean = columns.isEmpty && !moreRows
+    def and(more: Iterable[NamedExpression]): Change = copy(columns ++ more.map(_.exprId))
   }
   object Change {
-
-    /** The same rows with other values in these columns.
-      *
-      * @param nulls those of the columns whose other value can only be NULL
-      */
-    final case class Columns(ids: Set[ExprId], nulls: Set[ExprId] = Set.empty) extends Change
-
-    /** There may be rows that stock Spark does not have. */
-    case object Rows extends Change
-
-    val none: Change = Columns(Set.empty)
-    def of(columns: Iterable[NamedExpression]): Change = Columns(columns.map(_.exprId).toSet)
-    def nullsIn(columns: Seq[Attribute]): Change = Columns(columns.map(_.exprId).toSet, columns.map(_.exprId).toSet)
+    val none: Change = Change(Set.empty)
+    val Rows: Change = Change(Set.empty, moreRows = true)
+    def of(columns: Iterable[NamedExpression]): Change = Change(columns.map(_.exprId).toSet)
   }
 }

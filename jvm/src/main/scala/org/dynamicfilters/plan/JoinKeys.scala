@@ -78,13 +78,12 @@ object JoinKeys {
     case other => other
   }
 
-  private val widths: Seq[DataType] = Seq(ByteType, ShortType, IntegerType, LongType)
-  private def widens(from: DataType, to: DataType): Boolean =
-    widths.contains(from) && widths.indexOf(to) >= widths.indexOf(from)
+  private def widens(from: DataType, to: DataType): Boolean = areIntegers(from, to) && Cast.canUpCast(from, to)
+  private def areIntegers(a: DataType, b: DataType): Boolean = KeyDomain.isInteger(a) && KeyDomain.isInteger(b)
 
   /** Whether a filter of build keys can be used on a probe column. */
   def comparable(build: DataType, probe: DataType): Boolean =
-    build == probe || (widths.contains(build) && widths.contains(probe))
+    build == probe || areIntegers(build, probe)
 
   /** The column of a key, and how the key is computed from it, if it is (see [[MonotoneExpressions.of]]).
     *

@@ -48,6 +48,7 @@ final class JoinPlanner(
 
   private val rowValues = new RowValues.InPlan(plan)
   private val showsPartitions = PushDown.whyKeep(plan, _ => false)
+  private lazy val showsPositions = !Repeatable.ignoresPositions(plan)
 
   def apply(): SparkPlan = {
     val visited = visit(plan)
@@ -77,14 +78,8 @@ final class JoinPlanner(
         p.neededRows.collect { case m: MatchingRows => m }.foldLeft(p: SparkPlan)(filteredOperator)
       case other => other
     }
-    val above = showsPosition
-    showsPosition ||= Repeatable.seesPosition(p, rowValues)
-    try here.mapChildren(visit)
-    finally showsPosition = above
+    here.mapChildren(visit)
   }
-
-  // Whether the result of an operator above the visited one depends on the position of a row in its partition.
-  private var showsPosition = false
 
   /** Filters one child of a custom operator by the keys of another child. */
   private def filteredOperator(p: SparkPlan, m: MatchingRows): SparkPlan = {
@@ -252,23 +247,12 @@ final class JoinPlanner(
         if (!shared.isShared(e)) showsPartitions(e)
         else if (mayCopy && copies.pays(e, columns)) { copied = true; showsPartitions(e) }
         else Some(Reasons.UsedTwice),
-      () => showsPosition,
+      () => showsPositions,
       rowValues.maySeeFewerRows
     )
 
-  /** Whether a hint asks for filters on a scan of that side, and one of the keys comes from the scan. */
-  private def isHinted(side: FilteredSide): Boolean = {
-    val hinted = new PushDown(
-      "the join key",
-      side.evaluated,
-      reach(new ExchangeCopies(side.build, shared)),
-      // No report shows this reason.
-      at => Either.cond(asksForFilters(at.scan), at.scan, Reasons.NotSmaller)
-    )
-    side.probe.exists(asksForFilters) && side.keys.exists(k =>
-      k.column.exists { case (c, e) => hinted(side.probe, Seq(c), e).isRight }
-    )
-  }
+  /** Whether a hint asks for filters on a scan of that side. */
+  private def isHinted(side: FilteredSide): Boolean = side.probe.exists(asksForFilters)
 }
 
 object JoinPlanner {

@@ -3,7 +3,6 @@ package org.dynamicfilters.plan
 import java.time.ZoneId
 
 import scala.jdk.CollectionConverters._
-import scala.util.Try
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
@@ -11,8 +10,9 @@ import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyDomain, LongDomain}
 import org.dynamicfilters.scan.{DerivedKey, NestedField}
 
-/** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`), or never rise
-  * (`-x`), clock changes apart. NULL may have any key (`coalesce(x, 0)`). A filter of such an expression gives a range of the column.
+/** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`), or
+  * never rise (`-x`), clock changes apart. NULL may have any key (`coalesce(x, 0)`). A filter of such an expression gives
+  * a range of the column.
   * [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]] finds the range by a search with Spark's own evaluation, so no
   * function has an inverse of its own.
   *
@@ -94,8 +94,8 @@ object MonotoneExpressions {
       isChecked(s) && ((isMonotone(s.left) && s.right.foldable) || (s.left.foldable && isMonotone(s.right)))
     case m: Multiply =>
       isChecked(m) && ((isMonotone(m.left) && sign(m.right) != 0) || (sign(m.left) != 0 && isMonotone(m.right)))
-    case d: IntegralDivide => digits.contains(d.left.dataType) && isMonotone(d.left) && sign(d.right) > 0
-    case u: UnaryMinus => digits.contains(u.dataType) && u.failOnError && isMonotone(u.child)
+    case d: IntegralDivide => KeyDomain.isInteger(d.left.dataType) && isMonotone(d.left) && sign(d.right) > 0
+    case u: UnaryMinus => KeyDomain.isInteger(u.dataType) && u.failOnError && isMonotone(u.child)
     case Coalesce(Seq(value, forNull)) => forNull.foldable && isMonotone(value)
     case _ => false
   }
@@ -109,22 +109,7 @@ object MonotoneExpressions {
     case other => other.children.exists(falls)
   }
 
-  private def isChecked(e: BinaryArithmetic): Boolean = digits.contains(e.dataType) && failsOnOverflow(e)
-
-  /** Evaluates an overflow, because the class of an operator's mode differs between Spark lines. */
-  private def failsOnOverflow(e: BinaryArithmetic): Boolean = {
-    val greatest = e.dataType match {
-      case ByteType => Literal(Byte.MaxValue)
-      case ShortType => Literal(Short.MaxValue)
-      case IntegerType => Literal(Int.MaxValue)
-      case _ => Literal(Long.MaxValue)
-    }
-    val overflows = e match {
-      case s: Subtract => s.withNewChildren(Seq(UnaryMinus(greatest, failOnError = false), greatest))
-      case other => other.withNewChildren(Seq(greatest, greatest))
-    }
-    Try(overflows.eval()).isFailure
-  }
+  private def isChecked(e: BinaryArithmetic): Boolean = KeyDomain.isInteger(e.dataType) && e.evalMode == EvalMode.ANSI
 
   /** The sign of a constant integer; 0 for all other expressions. */
   private def sign(e: Expression): Int = if (!e.foldable) 0
@@ -134,15 +119,11 @@ object MonotoneExpressions {
       case _ => 0
     }
 
-  /** Most decimal digits of a value of the type. */
-  private val digits: Map[DataType, Int] = Map(ByteType -> 3, ShortType -> 5, IntegerType -> 10, LongType -> 19)
-
   /** Whether a cast keeps the order of all values and never makes NULL of one. */
   private def keepsOrder(from: DataType, to: DataType): Boolean = (from, to) match {
-    case (_, FloatType | DoubleType) => digits.contains(from)
-    case (_, d: DecimalType) if digits.contains(from) => d.precision - d.scale >= digits(from)
-    case _ if digits.contains(from) && digits.contains(to) => digits(to) >= digits(from)
-    case (a: DecimalType, b: DecimalType) => b.scale >= a.scale && b.precision - b.scale >= a.precision - a.scale
+    case (FloatType | DoubleType, _) => false
+    case (_: DecimalType, FloatType | DoubleType) => false
+    case (_: NumericType, _: NumericType) => Cast.canUpCast(from, to)
     case (DateType, TimestampType | TimestampNTZType) => true
     case (TimestampType, DateType | TimestampNTZType | LongType) => true
     case (TimestampNTZType, DateType) => true

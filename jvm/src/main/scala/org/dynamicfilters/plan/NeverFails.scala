@@ -6,10 +6,9 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.ScalarSubquery
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
 
 /** Recognizes expressions that have a value or NULL for every input: no division by zero, no overflow, no user-defined
-  * function.
+  * function. Patterns (LIKE, regular expressions) are not among them: some take very long.
   *
   * Expressions that are not listed may fail. Catalyst's own `Expression.throwable` covers few expressions (Spark 4.1 to
   * 4.3).
@@ -17,14 +16,9 @@ import org.apache.spark.unsafe.types.UTF8String
 private[plan] object NeverFails {
 
   /** @param functionOf the aggregate function whose result an attribute is, if known
-    * @param notZero expressions that are known not to be zero
     */
-  def apply(
-      e: Expression,
-      functionOf: ExprId => Option[AggregateFunction] = _ => None,
-      notZero: Seq[Expression] = Nil
-  ): Boolean =
-    new NeverFails(functionOf, Guards(notZero)).all(e)
+  def apply(e: Expression, functionOf: ExprId => Option[AggregateFunction] = _ => None): Boolean =
+    new NeverFails(functionOf, Guards.none).all(e)
 
   /** Whether the cast has a value or NULL for every input. Casts between dates and timestamps, or between kinds of
     * timestamps, do not: timestamps have a smaller range. `Cast.canUpCast` accepts some of them for the nanosecond
@@ -59,8 +53,6 @@ private[plan] object NeverFails {
     case _: StartsWith | _: EndsWith | _: Contains | _: Substring | _: Upper | _: Lower | _: Length |
         _: String2TrimExpression | _: ConcatWs =>
       true
-    // A double may be too large for a BIGINT.
-    case _: Floor | _: Ceil => e.children.head.dataType.isInstanceOf[DecimalType] && isWide(e.children.head)
     case Round(x, Literal(n: Int, _), _) => isWide(x) && math.abs(n) <= Digits
     case BRound(x, Literal(n: Int, _), _) => isWide(x) && math.abs(n) <= Digits
     case _: UnaryMathExpression | _: UnaryLogExpression | _: BinaryMathExpression => true
@@ -68,8 +60,6 @@ private[plan] object NeverFails {
     case _: Year | _: Quarter | _: Month | _: DayOfMonth | _: DateDiff | _: DateAdd | _: DateSub | _: Hour | _: Minute |
         _: Second =>
       true
-    // A pattern may be invalid; with many wildcards matching may take very long.
-    case Like(_, Literal(pattern: UTF8String, _), _) => pattern.toString.count(_ == '%') <= 2
     case _: Concat => e.dataType.isInstanceOf[StringType]
     case _: SortArray | _: Size => true
     case _: GetStructField | _: CreateNamedStruct | _: Murmur3Hash | _: XxHash64 | _: UnscaledValue => true
@@ -137,7 +127,7 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case AggregateExpression(f, _, _, filter, _) =>
       NeverFails.function(f) && f.children.forall(all) && filter.forall(all)
     // AND and OR do not guard their right side: Spark computes common subexpressions first.
-    case If(condition, yes, no) => all(condition) && where(condition).all(yes) && whereNot(condition).all(no)
+    case If(condition, yes, no) => all(condition) && where(condition, true).all(yes) && where(condition, false).all(no)
     case CaseWhen(branches, otherwise) => cases(branches, otherwise)
     case b: BinaryArithmetic => arithmetic(b) && b.children.forall(all)
     case _: UnaryMinus | _: Abs => NeverFails.isWide(e, NeverFails.Digits) && e.children.forall(all)
@@ -164,13 +154,12 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case _ => NeverFails.isListed(b)
   }
 
-  private def where(condition: Expression) = new NeverFails(functionOf, known.where(condition))
-  private def whereNot(condition: Expression) = new NeverFails(functionOf, known.whereNot(condition))
+  private def where(condition: Expression, isTrue: Boolean) = new NeverFails(functionOf, known.where(condition, isTrue))
 
   private def cases(branches: Seq[(Expression, Expression)], otherwise: Option[Expression]): Boolean =
     branches match {
       case (condition, value) +: rest =>
-        all(condition) && where(condition).all(value) && whereNot(condition).cases(rest, otherwise)
+        all(condition) && where(condition, true).all(value) && where(condition, false).cases(rest, otherwise)
       case _ => otherwise.forall(all)
     }
 

@@ -11,22 +11,16 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   */
 private[plan] object OperatorRules {
 
-  /** @param inTheWay the reason
-    * @param seesPartition whether the operator's output for a row depends on the other rows of its partition
-    */
-  private[plan] final case class Stop(inTheWay: Reason, seesPartition: Boolean)
-
-  private def stop(inTheWay: Reason, seesPartition: Boolean = false)(names: String*): Seq[(String, Stop)] =
-    names.map(_ -> Stop(inTheWay, seesPartition))
+  private def stop(inTheWay: Reason)(names: String*): Seq[(String, Reason)] = names.map(_ -> inTheWay)
 
   /** By the simple class name without `Exec`: not every Spark line has all classes. */
-  private[plan] val stops: Map[String, Stop] = Seq(
+  private[plan] val stops: Map[String, Reason] = Seq(
     stop(Reasons.Sample)("Sample"),
     stop(Reasons.Limit)("LocalLimit", "GlobalLimit", "CollectLimit", "CollectTail", "TakeOrderedAndProject"),
     stop(Reasons.Metrics)("CollectMetrics"),
     stop(Reasons.AsOfJoin)("SortMergeAsOfJoin"),
     stop(Reasons.CartesianProduct)("CartesianProduct"),
-    stop(Reasons.PartitionFunction, seesPartition = true)(
+    stop(Reasons.PartitionFunction)(
       "MapInPandas",
       "MapInArrow",
       "MapPartitions",
@@ -45,7 +39,7 @@ private[plan] object OperatorRules {
       "MapGroups",
       "CoGroup"
     ),
-    stop(Reasons.TableFunction, seesPartition = true)("BatchEvalPythonUDTF", "ArrowEvalPythonUDTF"),
+    stop(Reasons.TableFunction)("BatchEvalPythonUDTF", "ArrowEvalPythonUDTF"),
     stop(Reasons.TypedRows)(
       "DeserializeToObject",
       "SerializeFromObject",
@@ -53,9 +47,9 @@ private[plan] object OperatorRules {
       "AppendColumns",
       "AppendColumnsWithObject"
     ),
-    stop(Reasons.Script, seesPartition = true)("SparkScriptTransformation", "HiveScriptTransformation"),
+    stop(Reasons.Script)("SparkScriptTransformation", "HiveScriptTransformation"),
     stop(Reasons.Recursion)("UnionLoop"),
-    stop(Reasons.Numbering, seesPartition = true)("AttachDistributedSequence")
+    stop(Reasons.Numbering)("AttachDistributedSequence")
   ).flatten.toMap
 
   /** Leaves of a plan that have no statistics: no filter can skip anything of them. */
@@ -63,17 +57,20 @@ private[plan] object OperatorRules {
     Set("LocalTableScan", "RDDScan", "ExternalRDDScan", "Range", "OneRowRelation", "EmptyRelation", "CommandResult")
 
   private def nameOf(plan: SparkPlan): String = plan.getClass.getSimpleName.stripSuffix("Exec")
-  private def stopOf(plan: SparkPlan): Option[Stop] = stops.get(nameOf(plan))
 
   def inTheWay(plan: SparkPlan): Reason = {
     def other = if (sources(nameOf(plan))) Reasons.NoStatistics(_) else Reasons.Operator(_)
-    stopOf(plan).fold(other(plan.nodeName.trim))(_.inTheWay)
+    stops.getOrElse(nameOf(plan), other(plan.nodeName.trim))
   }
+
+  /** The reasons of operators whose output for a row depends on the other rows of its partition. */
+  private val ofPartitions =
+    Set(Reasons.PartitionFunction, Reasons.TableFunction, Reasons.Script, Reasons.Numbering)
 
   /** Whether the operator's output for a row depends on the other rows of its partition. */
   def seesPartition(plan: SparkPlan): Boolean = plan match {
     case e: EvalPythonExec => e.udfs.exists(f => IteratorFunctions(f.evalType))
-    case other => stopOf(other).exists(_.seesPartition)
+    case other => stops.get(nameOf(other)).exists(ofPartitions)
   }
 
   // By number: the constant for Arrow is new in Spark 4.1.

@@ -3,12 +3,11 @@ package org.dynamicfilters.plan
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
-import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.execution.adaptive.QueryStageExec
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
 import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
-import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
+import org.apache.spark.sql.execution.exchange.Exchange
 import org.dynamicfilters.operators.{PinnedQueryExec, PlanNodes}
 import org.dynamicfilters.user.{DynamicFilterPredicate, UserFilters}
 
@@ -35,19 +34,8 @@ final class PinnedQueryRule(session: SparkSession) extends ColumnarRule {
     * drops the operators above if no row is left.
     */
   private def mayUseFilters(plan: SparkPlan): Boolean =
-    UserFilters.forSession(SparkAccess.sessionId(session)).nonEmpty || anywhere(plan) { p =>
-      p.isInstanceOf[PinnedQueryExec] || p.expressions.exists(_.exists(_.isInstanceOf[DynamicFilterPredicate]))
-    }
-
-  /** Whether the condition holds for any operator, also in subqueries and cached plans. */
-  private def anywhere(plan: SparkPlan)(isOne: SparkPlan => Boolean): Boolean = PlanNodes
-    .reached(plan) { p =>
-      p.expressions.flatMap(_.collect { case s: ExecSubqueryExpression => s.plan }) ++ (p match {
-        case a: AdaptiveSparkPlanExec => Seq(a.inputPlan)
-        case r: ReusedExchangeExec => Seq(r.child)
-        case c: InMemoryTableScanExec => Seq(c.relation.cachedPlan)
-        case other => other.children
-      })
-    }
-    .exists(isOne)
+    UserFilters.forSession(SparkAccess.sessionId(session)).nonEmpty ||
+      PlanNodes.everywhere(plan, cached = true, initial = true).exists { p =>
+        p.isInstanceOf[PinnedQueryExec] || p.expressions.exists(_.exists(_.isInstanceOf[DynamicFilterPredicate]))
+      }
 }

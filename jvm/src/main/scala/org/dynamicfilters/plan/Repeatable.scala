@@ -22,19 +22,21 @@ import org.dynamicfilters.state.Producer
   */
 object Repeatable {
 
-  /** Why a retried task might see other rows, or the same rows in another order; None if it sees the same.
-    *
-    * For TopKs without ties, which count rows by position. Shuffles change the order.
+  /** Why a retried task might see other rows, or the same rows in another order; None if it sees the same. For TopKs.
+    * Shuffles change the order. Lost blocks of cached data may too, see [[readsCachedData]].
     */
-  def rows(plan: SparkPlan): Option[Reason] = check(plan, Order.Same)
+  def rows(plan: SparkPlan): Option[Reason] = check(plan, inOrder = true)
 
-  /** As [[rows]], but lost blocks of cached data may come back in another order. For TopKs that keep every row that equals the
-    * bound, so that positions do not matter.
+  /** Whether the order of rows may change with a lost block of cached data. A TopK must then keep every row that equals
+    * the bound, so that positions do not matter.
     */
-  def rowsOfCacheInAnyOrder(plan: SparkPlan): Option[Reason] = check(plan, Order.SameButOfCache)
+  def readsCachedData(plan: SparkPlan): Boolean = plan.exists {
+    case CachedScans(_) => true
+    case _ => false
+  }
 
   /** Why a retried task might see another set of rows; None if it sees the same. */
-  def set(plan: SparkPlan): Option[Reason] = check(plan, Order.Any)
+  def set(plan: SparkPlan): Option[Reason] = check(plan, inOrder = false)
 
   /** As [[set]], for the plan of a broadcast, which Spark collects once: rows and collected keys come from the same attempt of
     * each task, so only non-deterministic expressions and samples count.
@@ -88,7 +90,7 @@ object Repeatable {
     *
     * @param values of the whole plan
     */
-  def seesPosition(p: SparkPlan, values: RowValues.InPlan): Boolean =
+  private def seesPosition(p: SparkPlan, values: RowValues.InPlan): Boolean =
     p.isInstanceOf[SampleExec] || OperatorRules.seesPartition(p) || !values.ignoresPosition(p)
 
   private def notDeterministic(p: SparkPlan) = Reasons.Random(p.nodeName.trim)
@@ -102,16 +104,11 @@ object Repeatable {
     case other => set(other).orElse(Option.when(ValuesByOrder.decide(other, columns))(Reasons.ValuesByOrder))
   }
 
-  /** Required order of rows: the same, the same except for cached data, or any. */
-  private object Order extends Enumeration {
-    val Same, SameButOfCache, Any = Value
-  }
-
-  private def check(plan: SparkPlan, order: Order.Value): Option[Reason] = {
-    def below: Option[Reason] = plan.children.iterator.flatMap(check(_, order)).nextOption()
+  private def check(plan: SparkPlan, inOrder: Boolean): Option[Reason] = {
+    def below: Option[Reason] = plan.children.iterator.flatMap(check(_, inOrder)).nextOption()
     plan match {
       case _: BroadcastExchangeLike | _: BroadcastQueryStageExec => None
-      case r: ReusedExchangeExec => check(r.child, order)
+      case r: ReusedExchangeExec => check(r.child, inOrder)
       case p if !p.expressions.forall(RowValues.isRepeatable) => Some(notDeterministic(p))
       case _: SampleExec => Some(Reasons.Random("a sample"))
       case d: SpecScan if d.spec.followsUpdates => Some(Reasons.FollowsUpdates)
@@ -125,25 +122,30 @@ object Repeatable {
       // Spark computes lost blocks of cached data again.
       case CachedScans(scan) =>
         CachedScanExec.scanOf(scan) match {
-          case Some(c) => cached(c.relation.cachedPlan, order)
+          case Some(c) if inOrder =>
+            val cached = c.relation.cachedPlan
+            set(cached)
+              .orElse(Option.when(ValuesByOrder.anywhere(cached))(Reasons.ValuesByOrder))
+              .map(Reasons.CacheRows)
+          case Some(c) => check(c.relation.cachedPlan, inOrder)
           case None => Some(Reasons.MayDiffer(scan.nodeName.trim))
         }
-      case RowScans(scan) if order != Order.Any => RowScans.reordered(scan)
-      case other if order != Order.Any => Some(PushDown.stopsBound(other))
+      case RowScans(scan) if inOrder => RowScans.reordered(scan)
+      case other if inOrder => Some(PushDown.stopsBound(other))
       // It drops other rows in each attempt, but the result of its aggregate is the same.
       case t: TopKTapExec if t.filters.forall(_.producer == Producer.aggregate) => below
-      case s: QueryStageExec => check(s.plan, order)
+      case s: QueryStageExec => check(s.plan, inOrder)
       case _: ShuffleExchangeLike | _: AQEShuffleReadExec | _: SortExec | _: BaseAggregateExec | _: SortMergeJoinExec |
           _: ShuffledHashJoinExec | _: BuildKeyTapExec | _: BatchScanExec | _: MicroBatchScanExec |
           _: RowFilteredScanExec =>
         below
-      case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, order)
-      case p: PinnedQueryExec => check(p.current, order)
+      case a: adaptive.AdaptiveSparkPlanExec => check(a.executedPlan, inOrder)
+      case p: PinnedQueryExec => check(p.current, inOrder)
       // Spark makes `SELECT 1 ... LIMIT 1` of an EXISTS without correlation: all rows are the same.
       case l: LimitExec if hasEqualRows(l.child) => below
       case t: TakeOrderedAndProjectExec if TopKBelowJoin.takesSameRows(t) =>
         // Its tap drops other rows in each attempt, of which the TopK takes none.
-        check(belowTap(t.child), order)
+        check(belowTap(t.child), inOrder)
       case _: BaseLimitExec | _: TakeOrderedAndProjectExec | _: CollectLimitExec => Some(Reasons.Random("a limit"))
       case other => Some(Reasons.MayDiffer(other.nodeName.trim))
     }
@@ -159,13 +161,5 @@ object Repeatable {
     case p: ProjectExec => p.projectList.forall { case Alias(e, _) => e.foldable; case _ => false }
     case _: WholeStageCodegenExec | _: InputAdapter | _: LimitExec => hasEqualRows(plan.children.head)
     case _ => false
-  }
-
-  private def cached(plan: SparkPlan, order: Order.Value): Option[Reason] = order match {
-    case Order.SameButOfCache =>
-      check(plan, Order.Any)
-        .orElse(Option.when(ValuesByOrder.anywhere(plan))(Reasons.ValuesByOrder))
-        .map(Reasons.CacheRows)
-    case _ => check(plan, order)
   }
 }

@@ -1,7 +1,7 @@
 package org.dynamicfilters.plan
 
 import org.apache.spark.sql.catalyst.expressions.{
-  Attribute, AttributeReference, BoundReference, Expression, Like, PlanExpression, Unevaluable, UserDefinedExpression
+  Attribute, AttributeReference, BoundReference, Expression, PlanExpression, Unevaluable, UserDefinedExpression
 }
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation}
@@ -75,7 +75,7 @@ object ScanPlanner {
     for {
       // A stream counts the rows of its sources by their scans (`ProgressReporter`).
       _ <- Either.cond(!at.scan.logicalLink.exists(_.isStreaming), (), Reasons.StreamSource)
-      _ <- ScanHint.refusal(at.scan)
+      _ <- Either.cond(!ScanHint.on(at.scan).contains(ScanHint.Avoid), (), Reasons.Hinted)
       _ <- Traverse(at.columns) { column =>
         for {
           _ <- domainOf(column, key)
@@ -270,7 +270,7 @@ private[plan] object EarlyPredicates {
         p.references.forall(r => position.contains(r.exprId) && isFlat(r) && !ParquetFormats.isInternal(r.name)) &&
         !p.exists {
           case _: AttributeReference => false
-          case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable | _: Like => true
+          case _: PlanExpression[_] | _: UserDefinedExpression | _: Unevaluable => true
           case _ => false
         }
     scan.dataFilters

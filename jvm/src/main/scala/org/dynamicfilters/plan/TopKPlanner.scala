@@ -95,7 +95,7 @@ object TopKPlanner {
         }
       pushed <- new PushDown(what, producer.expressions, PushDown.Reach.withinStage, filter)(input, keys)
     } yield {
-      val shown = if (refs.size == 1) names.flatten.toSeq else names.head
+      val shown = if (refs.size == 1) Seq(names.flatten.toSeq) else names.head.map(Seq(_))
       Tagged(TopKTapExec(refs, ordinals, shown, pushed), input)
     }
   }
@@ -106,14 +106,10 @@ object TopKPlanner {
     * @param keys columns of the bounds
     */
   private def isInOrder(input: SparkPlan, keys: Seq[Attribute]): Either[Reason, Boolean] =
-    Repeatable.rows(input) match {
-      case None => Right(true)
-      case Some(_) =>
-        Repeatable.rowsOfCacheInAnyOrder(input) match {
-          case Some(_) if PushDown.isOfGroups(input, keys) => Left(Reasons.OfGroups)
-          case other => other.toLeft(false)
-        }
-    }
+    Repeatable
+      .rows(input)
+      .map(reason => if (PushDown.isOfGroups(input, keys)) Reasons.OfGroups else reason)
+      .toLeft(!Repeatable.readsCachedData(input))
 }
 
 /** Makes `rank() OVER (ORDER BY x) <= k` and `dense_rank()` without a partition key producers: Spark puts a limit by rank below

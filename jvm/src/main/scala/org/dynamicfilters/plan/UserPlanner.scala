@@ -29,37 +29,39 @@ final class UserPlanner(plan: SparkPlan, conf: SQLConf) {
     case s: SpecScan => byPartition(s, partitionFilters(s.child))
     case s @ (_: FileSourceScanExec | _: BatchScanExec) => byPartition(s, partitionFilters(s))
     case f: FilterExec =>
-      userFilters(f.condition).foldLeft(visit(f.child)) { (child, u) =>
-        val pushed = for {
+      val child = byEach(f, userFilters(f.condition), visit(f.child)) { (below, u) =>
+        for {
           // Random numbers depend on the position of a row, so the scan must not drop rows.
           _ <- Either.cond(f.condition.deterministic, (), Reasons.RandomCondition)
-          done <- PushDown.fromCondition(child, f.condition, u.child)(filtered(_, u))
+          done <- PushDown.fromCondition(below, f.condition, u.child)(filtered(_, u))
         } yield done
-        pushed.left.foreach(reason => u.child.references.headOption.foreach(note(f, u, _, reason)))
-        pushed.getOrElse(child)
-      } match {
-        case same if same eq f.child => f
-        case changed => f.withNewChildren(Seq(changed))
       }
+      if (child eq f.child) f else f.withNewChildren(Seq(child))
     case other => other.mapChildren(visit)
+  }
+
+  /** Filters a plan by each of an operator's user filters, or notes why not. */
+  private def byEach(at: SparkPlan, filters: Seq[DynamicFilterPredicate], plan: SparkPlan)(
+      filtered: (SparkPlan, DynamicFilterPredicate) => Either[Reason, SparkPlan]
+  ): SparkPlan = filters.foldLeft(plan) { (below, u) =>
+    val done = filtered(below, u)
+    for (reason <- done.left.toOption; column <- u.child.references.headOption) note(at, u, column, reason)
+    done.getOrElse(below)
   }
 
   private def filtered(at: PushDown.Reached, u: DynamicFilterPredicate): Either[Reason, SparkPlan] =
     ScanPlanner.filtered(at, Seq(UserRef(u.generation, u.follows && mayFollow)), conf)
 
   /** Handles conditions on partition columns alone, which Spark moves into the scan. */
-  private def byPartition(scan: SparkPlan, conditions: Seq[Expression]): SparkPlan =
-    conditions.flatMap(userFilters).foldLeft(scan) { (s, u) =>
-      u.child match {
-        case column: Attribute =>
-          // By name, because sources of DataSource V2 have other attribute ids.
-          val own = scan.output.find(_.name == column.name).getOrElse(column)
-          val done = filtered(PushDown.Reached(s, Seq(own), crossed = false, computed = None), u)
-          done.left.foreach(note(scan, u, column, _))
-          done.getOrElse(s)
-        case _ => s
-      }
+  private def byPartition(scan: SparkPlan, conditions: Seq[Expression]): SparkPlan = {
+    val ofColumns = conditions.flatMap(userFilters).filter(_.child.isInstanceOf[Attribute])
+    byEach(scan, ofColumns, scan) { (s, u) =>
+      // By name, because sources of DataSource V2 have other attribute ids.
+      val named = u.child.references.head
+      val column = scan.output.find(_.name == named.name).getOrElse(named)
+      filtered(PushDown.Reached(s, Seq(column), crossed = false, computed = None), u)
     }
+  }
 
   private def note(f: SparkPlan, u: DynamicFilterPredicate, column: Attribute, reason: Reason): Unit = {
     val rows = RowsOnly(UserRef(u.generation, follows = false), column.name, reason)

@@ -50,7 +50,7 @@ final class DeltaTable private (val id: (String, Long), schema: StructType, snap
             val at = Fixed + 3 * i
             def number(i: Int): Option[Long] = Option.when(!r.isNullAt(i))(r.getLong(i))
             val (min, max) = (Option(r.getString(at)), Option(r.getString(at + 1)))
-            absolute(r.getString(0)) -> text.bounds(min, max, number(at + 2), number(1), isWhole = r.getBoolean(2))
+            absolute(r.getString(0)) -> text.bounds(min, max, number(at + 2), number(1))
           }.toMap
           field -> LoggedBounds(bounds(whole), bounds(others))
         }.toMap

@@ -48,11 +48,8 @@ final class TableStatistics(maxFiles: Int) {
       .minByOption(k => math.abs(k.version - key.version))
       .fold(LoggedBounds.none)(columns.get(_).ofAnyVersion)
     val unknown = wanted.count(nearest.get(_).isEmpty)
-    Option.when(
-      (nearest.size > 0 && unknown <= wanted.size / OneInUnknown) || ofTable.exists(
-        _ > unknown.toLong * LoggedPerOpened
-      )
-    )(nearest)
+    val all = math.max(wanted.size.toLong, ofTable.getOrElse(0L))
+    Option.when(unknown <= all / OneInUnknown)(nearest)
   }
 
   private def keep(key: Key, read: LoggedBounds): LoggedBounds = synchronized {
@@ -75,13 +72,10 @@ object TableStatistics {
   /** A column without files counts as one file. */
   private val Overhead = 10L
 
-  /** If at most one file in so many is new, opening the new ones is cheaper than the job that reads the log. */
-  private val OneInUnknown = 100
-
-  /** The job reads the whole log in some 30 microseconds a file; opening a file takes milliseconds. For example, the 50
-    * new files of a table of 50,000 are opened.
+  /** If at most one file of the table in so many is scanned and not known, opening these is cheaper than the job that
+    * reads the log: the job takes some 30 microseconds for each file of the table, opening a file takes milliseconds.
     */
-  private val LoggedPerOpened = 200
+  private val OneInUnknown = 100
 
   /** At most about 50 MiB: a file takes 250 bytes, mostly for its path. */
   val instance = new TableStatistics(200000)

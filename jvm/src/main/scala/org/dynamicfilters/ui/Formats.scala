@@ -13,15 +13,12 @@ private[ui] object Formats {
 
   def number(n: Long): String = QuerySummary.number(n)
 
-  /** Rounded. Shows 0 only for none, and 100 only for all. */
-  def percent(part: Long, total: Long): String = QuerySummary.percent(part, total)
-
-  /** `3 of 30 (10 %)` */
-  def share(part: Long, total: Long, shown: Long => String = number): String =
-    if (total == 0) Unknown else s"${shown(part)} of ${shown(total)} (${percent(part, total)})"
-
   /** How much of a level was read: `3 of 30 (10 %)`. */
-  def read(l: LevelEntry): String = share(l.read, l.total, if (l.name == LevelEntry.Bytes) bytes else number)
+  def read(l: LevelEntry): String = {
+    val shown: Long => String = if (l.name == LevelEntry.Bytes) bytes else number
+    if (l.total == 0) Unknown
+    else s"${shown(l.read)} of ${shown(l.total)} (${QuerySummary.percent(l.read, l.total)})"
+  }
 
   def bytes(n: Long): String = {
     val units = Iterator.iterate((n.toDouble, 0)) { case (x, unit) => (x / 1024, unit + 1) }

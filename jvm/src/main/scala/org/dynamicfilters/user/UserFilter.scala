@@ -18,13 +18,8 @@ trait Follower {
   *
   * @param token a random text from the client that created the filter; distinguishes filters of the same name
   */
-final class UserFilter private (
-    val id: Long,
-    val name: String,
-    val domain: KeyDomain,
-    val token: String,
-    val sc: SparkContext
-) {
+final class UserFilter(val name: String, val domain: KeyDomain, val token: String, val sc: SparkContext) {
+  val id: Long = UserFilter.ids.incrementAndGet()
   @volatile private var now: Generation = generation(0, ValueFilter.All)
   private val followers = mutable.LinkedHashSet.empty[Follower]
 
@@ -57,7 +52,4 @@ final class UserFilter private (
 
 object UserFilter {
   private val ids = new AtomicLong
-
-  def apply(name: String, domain: KeyDomain, token: String, sc: SparkContext): UserFilter =
-    new UserFilter(ids.incrementAndGet(), name, domain, token, sc)
 }

@@ -46,7 +46,7 @@ object UserFilters {
       case None =>
         used = true
         own.closed.remove(name)
-        own.open(name) = UserFilter(name, domain, token, session.sparkContext)
+        own.open(name) = new UserFilter(name, domain, token, session.sparkContext)
     }
   }
 

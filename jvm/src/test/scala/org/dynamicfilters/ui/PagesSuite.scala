@@ -152,7 +152,7 @@ class PagesSuite extends AnyFunSuite {
   test("shares are 0 and 100 only for none and all") {
     val shares = Seq((0, 9), (9, 9), (1, 1000), (999, 1000), (1, 2))
     assert(shares.map { case (a, b) =>
-      Formats.percent(a.toLong, b.toLong)
+      QuerySummary.percent(a.toLong, b.toLong)
     } == Seq("0 %", "100 %", "< 1 %", "> 99 %", "50 %"))
     assert(Seq(0L, 1023L, 1536L, 3L << 40).map(Formats.bytes) == Seq("0 B", "1023 B", "1.5 KiB", "3.0 TiB"))
   }

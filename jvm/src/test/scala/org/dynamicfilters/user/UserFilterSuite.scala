@@ -16,7 +16,7 @@ class UserFilterSuite extends AnyFunSuite {
     ValueFilter.range(long, Some(End(Long.box(a), true)), Some(End(Long.box(b), true)), nulls = false)
   private def bitmap(step: Int): ValueFilter =
     UserForms.values(long, Iterator.range(0, 3000000, step).map(i => Long.box(i.toLong)), nulls = false, 10)
-  private def filter() = UserFilter("f", long, "token", SparkTests.session.sparkContext)
+  private def filter() = new UserFilter("f", long, "token", SparkTests.session.sparkContext)
 
   test("an execution follows updates that tighten its filter, and no others") {
     val f = filter()
