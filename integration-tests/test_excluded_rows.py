@@ -164,8 +164,8 @@ def test_groups_past_the_bound_of_their_topk(compare: Comparer, direction: str, 
 
 @pytest.mark.parametrize("adaptive", joins.ADAPTIVE)
 def test_topk_in_force_is_not_rejected_when_it_is_planned_again(compare: Comparer, adaptive: str) -> None:
-    """Unless the planner looks for the tap in the stage that runs, the TopK gets a second row, which says that
-    it makes no filter."""
+    """Unless the planner looks for the tap in the stage that runs, the TopK gets a second row, which says
+    that it makes no filter."""
     query = "SELECT k, count(*) AS q FROM begun GROUP BY k ORDER BY k DESC LIMIT 5"
     run = compare(query, joins.ADAPTIVE[adaptive], {"spark.sql.files.maxPartitionBytes": "64m"}).on
     assert [(f["producer"], f["state"]) for f in run.report.filters] == [("topk", "ready")], str(run)
