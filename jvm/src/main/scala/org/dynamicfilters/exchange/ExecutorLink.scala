@@ -28,13 +28,10 @@ final class ExecutorLink(
     val pace = new ExchangePace(schedule, clock)
     def sendNews(shared: TopKState): Long = {
       val parts = shared.takeUnsent().map(MessageCodec.contribution(spec, _))
-      val message = MessageCodec.contributions(executionId, name, parts).toByteArray
       if (parts.isEmpty) 0L
-      else if (message.length > MessageCodec.MaxBytes) {
-        counters.add(notSentTooLong)
-        0L
-      } else {
-        send(message)
+      else {
+        val message = MessageCodec.contributions(executionId, name, parts).toByteArray
+        if (message.length <= MessageCodec.MaxBytes) send(message) else counters.add(notSentTooLong)
         message.length.toLong
       }
     }

@@ -31,7 +31,7 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
   protected final def contents(executionId: Long, name: FilterName, bytes: Long)(
       encoded: => Array[Byte]
   ): Option[Array[Byte]] =
-    if (bytes <= MessageCodec.MaxFilterBytes)
+    if (bytes <= MessageCodec.MostPushedBytes)
       Some(MessageCodec.contents(executionId, name, encoded).toByteArray)
     else {
       outbox.counters.add(notSentTooLong)
@@ -51,24 +51,26 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
 
   final def unsubscribe(peer: String): Unit = sentTo -= peer
 
-  /** Sends the newest generation to the subscribers that lack it. */
-  final def push(): Unit = sendTo(sentTo.keys.toSeq)
+  /** Sends the newest generation to the subscribers that lack it.
+    *
+    * @return the length of the message; 0 if nothing was sent
+    */
+  final def push(): Long = sendTo(sentTo.keys.toSeq)
 
   /** Pushes as soon as the pace allows. Several calls before that make one push. */
-  final def pushSoon(): Unit = pace.soon {
-    push()
-    lastMessage.fold(0L)(_._2.length.toLong)
-  }
+  final def pushSoon(): Unit = pace.soon(push())
 
-  private def sendTo(peers: Seq[String]): Unit = {
+  private def sendTo(peers: Seq[String]): Long = {
     val newest = generation
     val lacking = peers.filter(sentTo(_) < newest)
-    if (lacking.nonEmpty) {
+    if (lacking.isEmpty) 0L
+    else {
       if (!lastMessage.exists(_._1 == newest)) lastMessage = message().map((newest, _))
       for ((_, m) <- lastMessage; peer <- lacking) {
         outbox.send(peer, m)
         sentTo(peer) = newest
       }
+      lastMessage.fold(0L)(_._2.length.toLong)
     }
   }
 }
