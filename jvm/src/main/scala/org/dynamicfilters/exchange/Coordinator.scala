@@ -151,11 +151,11 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
   }
 
   /** The filter for a task that asks. The task holds a slot until it is answered (contract 7), so a large filter is not
-    * built here. Its build is scheduled, and this answer has no filter. Nor does an answer have a filter that is too
-    * large to be sent.
+    * built here. Its build is scheduled, and this answer has no filter. A filter that is too large to be sent is left
+    * out too.
     */
   def currentForTask(state: JoinState): Option[NamedFilter] = state.phaseAtEnd match {
-    case JoinPhase.Ready(_, bytes, _, _) => state.named.filter(_ => DriverExchange.sends(bytes.toLong))
+    case JoinPhase.Ready(_, bytes, _, _) => state.named.filter(_ => DriverExchange.canPush(bytes.toLong))
     case JoinPhase.Building(_, JoinPhase.Reports.All) =>
       schedule.later(0)(build(state))
       None

@@ -89,8 +89,8 @@ object DriverExchange {
   /** The exchange of the running Spark context; None in local mode, where all tasks are in this process. */
   def current: Option[DriverExchange] = running
 
-  /** Whether running scans get a filter of so many bytes, encoded: not a large one of a cluster. */
-  def sends(bytes: Long): Boolean = current.isEmpty || bytes <= MessageCodec.MaxFilterBytes
+  /** Whether a filter of this encoded size is sent to running scans. On a cluster, large ones are not. */
+  def canPush(bytes: Long): Boolean = current.isEmpty || bytes <= MessageCodec.MostPushedBytes
 
   def start(sc: SparkContext): Unit = if (!sc.isLocal) running = Some(new DriverExchange(ExchangeCounters.instance))
 

@@ -7,7 +7,7 @@ object ExchangeCounter extends Enumeration {
 
   val sent, sentBytes, received, receivedBytes = Value
 
-  /** Messages that were too long to send, and filters that were too large. */
+  /** Messages and filters that were not sent because they were too long, counted at each attempt. */
   val notSentTooLong = Value
 
   /** Work that was dropped because too much was waiting already. */

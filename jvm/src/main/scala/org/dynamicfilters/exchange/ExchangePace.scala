@@ -14,7 +14,7 @@ private[exchange] final class ExchangePace(schedule: Schedule, clock: () => Long
 
   /** Sends as soon as the pace allows. Several calls before that send once.
     *
-    * @param send returns the bytes that it has sent to one receiver
+    * @param send returns the length of its message to one receiver
     */
   def soon(send: => Long): Unit = if (!isScheduled.get && isScheduled.compareAndSet(false, true)) {
     val wait = math.max(0L, (notBefore - clock()) / 1000000)
@@ -35,6 +35,7 @@ private object ExchangePace {
     */
   private val EveryMillis = 20L
 
-  /** To one receiver: a TopK with a large limit sends many keys, and a filter may have some MiB. */
+  /** For one filter, to one receiver. A TopK with a large limit sends many keys, and a join's filter may have some MiB.
+    */
   private val BytesPerSecond = 4L << 20
 }

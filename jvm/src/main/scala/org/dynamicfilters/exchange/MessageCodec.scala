@@ -25,7 +25,7 @@ object MessageCodec {
 
   /** Larger filters are not sent to running scans: with the rest of their message they may be longer than [[MaxBytes]].
     */
-  val MaxFilterBytes: Int = MaxBytes - 1024
+  val MostPushedBytes: Int = MaxBytes - 1024
 
   /** In place of Spark's SQL execution where there is none. */
   val NoExecution = -1L

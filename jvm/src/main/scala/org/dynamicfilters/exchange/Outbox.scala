@@ -4,13 +4,13 @@ import org.dynamicfilters.exchange.ExchangeCounter._
 
 /** Sends the driver's messages to executors, and counts them.
   *
-  * @param executor sends a message to the executor that registered under a name, without waiting for an answer. Returns
+  * @param sendTo sends a message to the executor that registered under a name, without waiting for an answer. Returns
   *   false if there is no such executor, or the message could not be sent
   * @param clock nanoseconds
   */
-final class Outbox(executor: (String, Array[Byte]) => Boolean, val counters: ExchangeCounters, val clock: () => Long) {
+final class Outbox(sendTo: (String, Array[Byte]) => Boolean, val counters: ExchangeCounters, val clock: () => Long) {
   def send(peer: String, message: Array[Byte]): Unit =
-    if (executor(peer, message)) {
+    if (sendTo(peer, message)) {
       counters.add(sent)
       counters.add(sentBytes, message.length.toLong)
     } else counters.add(sendFailed)

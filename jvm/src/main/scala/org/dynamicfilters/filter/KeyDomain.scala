@@ -10,8 +10,9 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
 /** The order and the representation of the values of one Spark type inside filters.
   *
   * A value inside a filter is a ''key'': a `java.lang.Long` for [[LongDomain]]; a `UTF8String` or a `Decimal` for
-  * [[ObjectDomain]]. Binary values are UTF8Strings too, which hold bytes of any kind, compare them as unsigned and are
-  * equal if their bytes are. SQL NULL is null. Keys are immutable. Two domains of the same data type are equal.
+  * [[ObjectDomain]]. Keys of BINARY are UTF8Strings too: any bytes, compared as unsigned, equal byte by byte. Readers
+  * and sources have bounds in the same order. SQL NULL is null. Keys are immutable. Two domains of the same data type
+  * are equal.
   */
 sealed trait KeyDomain extends Serializable {
 
@@ -134,7 +135,8 @@ final class LongDomain(val dataType: DataType) extends KeyDomain {
   override def fromRow(row: SpecializedGetters, ordinal: Int): AnyRef =
     if (row.isNullAt(ordinal)) null else Long.box(longFromRow(row, ordinal))
 
-  /** The code of a value that is not null, without allocation (decimals excepted). The caller has checked `isNullAt`. */
+  /** The code of a value that is not null, without allocation (decimals excepted). The caller has checked `isNullAt`.
+    */
   def longFromRow(row: SpecializedGetters, ordinal: Int): Long = kind match {
     case BooleanKind => if (row.getBoolean(ordinal)) 1L else 0L
     case ByteKind => row.getByte(ordinal).toLong

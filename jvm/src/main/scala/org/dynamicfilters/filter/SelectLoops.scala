@@ -50,8 +50,8 @@ private[filter] object SelectLoops {
     s.count = kept
   }
 
-  /** Keeps the rows whose codes pass a test, and if `nulls` the null rows. The two usual tests have a loop of their
-    * own: the JIT compiler inlines a call that has met two classes, and no more.
+  /** Keeps the rows whose codes pass a test, and if `nulls` the null rows. `usual` and `each` are the same loop, on
+    * purpose: the JIT compiler inlines a call that has met two classes, and no more.
     */
   private def lookUp(keys: LongPredicate, v: ColumnVector, s: Selection, nulls: Boolean): Unit = keys match {
     case _: LongBits | _: LongTable => usual(keys, v, s, nulls)

@@ -20,9 +20,9 @@ import org.dynamicfilters.tables.{DeltaTable, LoggedBounds, TableStatistics}
 
 /** A file scan under dynamic filters.
   *
-  * Wraps Spark's scan instead of replacing it: rules that look for a `FileSourceScanExec` still find it, and it prepares its files,
-  * partitions and metrics as before. The relation gets another reader ([[DynamicParquetFormat]]), and files with known
-  * statistics are read in another order.
+  * Wraps Spark's scan instead of replacing it: rules that look for a `FileSourceScanExec` still find it, and it
+  * prepares its files, partitions and metrics as before. The relation gets another reader ([[DynamicParquetFormat]]),
+  * and files with known statistics are read in another order.
   *
   * @param keepsPartitions whether each partition must keep Spark's files in Spark's order
   */
@@ -52,13 +52,14 @@ case class DynamicFilterScanExec(
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] =
     scanned(child.executeColumnar())(FileRows.batches(scan, _))
 
-  /** @param plain needed even if it is not used: waits for the scan's own subqueries (dynamic partition pruning)
+  /** @param plain Spark's own RDD. Made in any case, because making it waits for the scan's subqueries (dynamic
+    *   partition pruning)
     */
-  private def scanned[T: ClassTag](plain: RDD[T])(counted: RDD[T] => RDD[T]): RDD[T] = {
+  private def scanned[T: ClassTag](plain: RDD[T])(asSparkDoes: RDD[T] => RDD[T]): RDD[T] = {
     val accumulator = startRun()
     own(accumulator) match {
       case None => tracked(plain, accumulator)
-      case Some(files) => counted(tracked(files.asInstanceOf[RDD[T]], accumulator))
+      case Some(files) => asSparkDoes(tracked(files.asInstanceOf[RDD[T]], accumulator))
     }
   }
 
@@ -97,8 +98,8 @@ case class DynamicFilterScanExec(
           if (choice.excluded.nonEmpty) countOnDriver(accumulator) { report =>
             choice.excluded.foreach(s => report.addUnopened(s.file, s.facts, spec.isNarrowed))
           }
-          def sent = sparkContext.broadcast(new SerializableConfiguration(hadoopConf))
-          new ChosenFileScanRDD(files, spec, choice.splits, if (choice.isLearned) sent else null)
+          def broadcastConf = sparkContext.broadcast(new SerializableConfiguration(hadoopConf))
+          new ChosenFileScanRDD(files, spec, choice.splits, if (choice.isLearned) broadcastConf else null)
         }
     } catch {
       case PluginFailure(e) =>

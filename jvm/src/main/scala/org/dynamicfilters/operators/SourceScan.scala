@@ -18,8 +18,8 @@ import org.dynamicfilters.scan.sources.{
   ChosenScan, PartsReaderFactory, SourceChooser, SourceSplit, SplitBounds, V2Predicates
 }
 
-/** A DataSource V2 scan in one run of a plan. On the driver. The source gets the complete filters before it plans its splits, as in
-  * Spark's dynamic partition pruning. Splits that cannot match are then left out.
+/** A DataSource V2 scan in one run of a plan. On the driver. The source gets the complete filters before it plans its
+  * splits, as in Spark's dynamic partition pruning. Splits that cannot match are then left out.
   *
   * @param pruner has the filters that are complete
   */
@@ -39,8 +39,8 @@ private[operators] final class SourceScan(
   // Includes the splits that the source itself leaves out. None if unknown, or if the source leaves out none.
   private var allFiles: Option[Long] = None
 
-  /** A copy of the scan that plans its splits with the filters. The original may have planned its splits already, when Spark asked
-    * for its partitioning.
+  /** A copy of the scan that plans its splits with the filters. The original may have planned its splits already, when
+    * Spark asked for its partitioning.
     */
   lazy val filtered: SparkPlan =
     try {
@@ -76,7 +76,7 @@ private[operators] final class SourceScan(
     new ChosenScan(source, columnar, splits, factory)
   }
 
-  // Each source with bounds or runtime filters.
+  // Only for scans with bounds (Iceberg) or runtime filters, which have this trait.
   private def source: SupportsRuntimeV2Filtering = scan.scan.asInstanceOf[SupportsRuntimeV2Filtering]
 
   private def choose(bounds: SplitBounds, splits: Seq[InputPartition]): Seq[SourceSplit] = {
@@ -100,11 +100,12 @@ object SourceScan {
 
   private val SharedTag = TreeNodeTag[Unit]("dynamicfilters.sharedSource")
 
-  /** Marks the scans of a plan, its stages and its subqueries that share their source's scan object: a runtime filter of one of
-    * them would filter the others too. Subqueries of adaptive execution are not visited, because they have plans of their own.
+  /** Marks the scans of a plan, its stages and its subqueries that share their source's scan object: a runtime filter
+    * of one of them would filter the others too. Subqueries of adaptive execution are not visited, because they have
+    * plans of their own.
     *
-    * Spark optimizes a subquery (IN, EXISTS) before it pushes the subquery's condition through a union. Then each branch joins
-    * with the same scan object. Compared by identity, because sources define equality of scans freely.
+    * Spark optimizes a subquery (IN, EXISTS) before it pushes the subquery's condition through a union. Then each
+    * branch joins with the same scan object. Compared by identity, because sources define equality of scans freely.
     */
   def markShared(plan: SparkPlan): Unit = if (plan.exists(_.isInstanceOf[SpecScan])) {
     val seen = new IdentityHashMap[Scan, BatchScanExec]

@@ -14,14 +14,16 @@ import org.dynamicfilters.report.{QueryReports, TopKRun}
 import org.dynamicfilters.settings.Settings
 import org.dynamicfilters.state._
 
-/** Learns the bound of the TopK or aggregate above it: counts the rows that pass, and drops rows that cannot be among the best.
-  * [[org.dynamicfilters.plan.TopKPlanner]] inserts it.
+/** Learns the bound of the TopK or aggregate above it: counts the rows that pass, and drops rows that cannot be among
+  * the best. [[org.dynamicfilters.plan.TopKPlanner]] inserts it.
   *
-  * Dropping a row here saves the copy that Spark's TopK makes of each row, even if no scan below can be filtered further.
+  * Dropping a row here saves the copy that Spark's TopK makes of each row, even if no scan below can be filtered
+  * further.
   *
   * @param filters one filter, or one for each of several min and max. A row is needed if any filter needs it
   * @param keys by filter, ordinal of the key in the child's output
-  * @param columns by filter, for reports: the names of the key in scans
+  * @param columns by filter, for reports: the names of its key in the first scan, or of the only filter's key in each
+  *   scan
   */
 case class TopKTapExec(filters: Seq[TopKRef], keys: Seq[Int], columns: Seq[Seq[String]], child: SparkPlan)
     extends SameOutput

@@ -16,13 +16,14 @@ import org.apache.spark.sql.execution.window.{WindowExecBase, WindowGroupLimitEx
 import org.dynamicfilters.operators.{BuildKeyTapExec, TopKTapExec}
 import org.dynamicfilters.reasons.{Reason, Reasons}
 
-/** Decides whether excluded rows that a scan returns nevertheless can make the query fail. [[PushDown]] asks it at joins,
-  * aggregates and windows.
+/** Decides whether excluded rows that a scan returns nevertheless can make the query fail. [[PushDown]] asks it at
+  * joins, aggregates and windows.
   *
-  * A filter may exclude a row in one scan and not in another. The producer drops excluded rows in the end, but below it they
-  * may differ from stock Spark's: an outer join finds no match for them, a group or window has lost some of its rows. An
-  * expression could then fail that does not fail in stock Spark (division by zero, overflow, a user's function). So each
-  * expression between the operator and the producer that uses changed columns must never fail ([[NeverFails]]).
+  * A filter may exclude a row in one scan and not in another. The producer drops excluded rows in the end, but below it
+  * they may differ from stock Spark's: an outer join finds no match for them, a group or window has lost some of its
+  * rows. An expression could then fail that does not fail in stock Spark (division by zero, overflow, a user's
+  * function). So each expression between the operator and the producer that uses changed columns must never fail
+  * ([[NeverFails]]).
   *
   * @param isFiltered whether all scans of the remaining rows are filtered too
   * @param above operators above the asking one, up to the producer's child, the lowest first
@@ -40,7 +41,7 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
       case _: InnerLike | LeftSemi => Change.none
       case LeftOuter | RightOuter | LeftSingle => Change.of((if (isLeft) join.right else join.left).output)
       case ExistenceJoin(exists) => Change.of(Seq(exists))
-      case _ => Change.Rows
+      case _ => Change.withMoreRows
     }
     // If one match is enough, the condition may now be evaluated for a later match.
     val condition = join.joinType match {
@@ -50,8 +51,8 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
     condition.filter(!NeverFails(_)).map(fails).orElse(failure(change))
   }
 
-  /** Why an aggregate's groups must not lose some of their rows. Without aggregate functions, partial groups look like whole
-    * ones.
+  /** Why an aggregate's groups must not lose some of their rows. Without aggregate functions, partial groups look like
+    * whole ones.
     */
   def withPartialGroups(a: BaseAggregateExec): Option[Reason] =
     if (a.aggregateExpressions.isEmpty && a.groupingExpressions.forall(isOfEachRow)) None else withPartialInput(a)
@@ -84,14 +85,14 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
         .find(!NeverFails(_))
         .map(fails)
         .orElse(firstFailing(change, w.partitionSpec ++ w.orderSpec))
-        .toLeft(if (w.partitionSpec.exists(change.touches)) Change.Rows else change.and(w.windowExpression))
+        .toLeft(if (w.partitionSpec.exists(change.touches)) Change.withMoreRows else change.and(w.windowExpression))
     case j: BaseJoinExec => joined(j, change)
-    case w: WindowGroupLimitExec => firstFailing(change, w.expressions).toLeft(Change.Rows)
+    case w: WindowGroupLimitExec => firstFailing(change, w.expressions).toLeft(Change.withMoreRows)
     case other => firstFailing(change, other.expressions).toLeft(other).flatMap(into(_, change))
   }
 
-  /** Stops the filter if a join could produce many more rows than in stock Spark: a changed key may match a large part of the
-    * other side, and so may rows that stock Spark drops below, unless all scans there are filtered.
+  /** Stops the filter if a join could produce many more rows than in stock Spark. Changed keys may match much of the
+    * other side. So may rows that stock Spark drops below, unless all scans of these rows are filtered.
     */
   private def joined(j: BaseJoinExec, change: Change): Either[Reason, Change] =
     if (change.moreRows && !isFiltered) Left(PushDown.stops(j))
@@ -104,11 +105,11 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
         .find(!NeverFails(_))
         .map(fails)
         .toLeft(j.joinType match {
-          case _ if j.condition.exists(change.touches) => Change.Rows
+          case _ if j.condition.exists(change.touches) => Change.withMoreRows
           case _: InnerLike | LeftSemi => change
           case LeftOuter | RightOuter => change.and(j.output)
           case ExistenceJoin(exists) => change.and(Seq(exists))
-          case _ => Change.Rows
+          case _ => Change.withMoreRows
         })
 
   private def matchesMore(j: BaseJoinExec, change: Change): Boolean =
@@ -121,17 +122,18 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
         _: SortExec | _: CoalesceExec | _: Exchange | _: QueryStageExec | _: AQEShuffleReadExec | _: InputAdapter |
         _: WholeStageCodegenExec | _: TakeOrderedAndProjectExec | _: ColumnarToRowExec | _: BuildKeyTapExec |
         _: TopKTapExec =>
-      Right(columns(p, change))
+      Right(after(p, change))
     case other => Left(PushDown.stops(other))
   }
 
-  private def columns(p: SparkPlan, change: Change): Change = p match {
+  /** The change of an operator's output, by that of its input. */
+  private def after(p: SparkPlan, change: Change): Change = p match {
     case _ if change.moreRows => change
     case p: ProjectExec => Change.of(p.projectList.filter(change.touches))
-    case f: FilterExec if change.touches(f.condition) => Change.Rows
-    case g: GenerateExec if change.touches(g.generator) => Change.Rows
-    // Their output columns have other ids than the input columns.
-    case _: UnionExec | _: ExpandExec => Change.Rows
+    case f: FilterExec if change.touches(f.condition) => Change.withMoreRows
+    case g: GenerateExec if change.touches(g.generator) => Change.withMoreRows
+    // Their output columns may have other ids than the input columns, and are not followed.
+    case _: UnionExec | _: ExpandExec => Change.withMoreRows
     case _ => change
   }
 
@@ -147,7 +149,7 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
     firstFailing(change, a.groupingExpressions)
       .orElse(a.aggregateExpressions.find(f => !neverFails(f, change, isOfPart = !otherRows)).map(fails))
       .orElse(changed.find(!NeverFails(_, functions.get)).map(fails))
-      .toLeft(if (otherRows) Change.Rows else Change.of(changed))
+      .toLeft(if (otherRows) Change.withMoreRows else Change.of(changed))
   }
 
   /** Whether all rows of a group have the same key in binary form: otherwise the group has the key of its first row. */
@@ -181,7 +183,7 @@ private[plan] object ExcludedRows {
   }
   object Change {
     val none: Change = Change(Set.empty)
-    val Rows: Change = Change(Set.empty, moreRows = true)
+    val withMoreRows: Change = Change(Set.empty, moreRows = true)
     def of(columns: Iterable[NamedExpression]): Change = Change(columns.map(_.exprId).toSet)
   }
 }

@@ -10,13 +10,13 @@ import org.apache.spark.sql.types._
   */
 private[plan] final class Guards private (notZero: Set[Expression]) {
 
-  /** In the branch for a true condition, or else in that for a false or NULL condition. */
-  def where(condition: Expression, isTrue: Boolean): Guards = new Guards(notZero ++ Guards.notZero(condition, isTrue))
+  /** What is known in the branch where the condition is true (`isTrue`), or else where it is false or NULL. */
+  def knowing(condition: Expression, isTrue: Boolean): Guards = new Guards(notZero ++ Guards.notZero(condition, isTrue))
 
   /** Whether the expression is NULL or not zero. */
   def isNotZero(e: Expression): Boolean = Guards.narrow(e) match {
     // As `nullif(n, 0)`.
-    case If(condition, yes, no) => where(condition, true).isNotZero(yes) && where(condition, false).isNotZero(no)
+    case If(condition, yes, no) => knowing(condition, true).isNotZero(yes) && knowing(condition, false).isNotZero(no)
     case l: Literal => !Guards.isZero(l)
     case x => notZero(x.canonicalized)
   }
@@ -25,8 +25,8 @@ private[plan] final class Guards private (notZero: Set[Expression]) {
 private[plan] object Guards {
   val none: Guards = new Guards(Set.empty)
 
-  /** The expressions that are NULL or not zero if a condition is true, or else if it is false or NULL: those that are
-    * compared with zero. Such a comparison is NULL only if the expression is NULL.
+  /** The expressions that a condition shows to be NULL or not zero, if it is true (`isTrue`), or else if it is false or
+    * NULL. Only comparisons with zero show that. They are NULL only if the expression is NULL.
     */
   private def notZero(condition: Expression, isTrue: Boolean): Set[Expression] = condition match {
     case And(l, r) if isTrue => notZero(l, isTrue) ++ notZero(r, isTrue)

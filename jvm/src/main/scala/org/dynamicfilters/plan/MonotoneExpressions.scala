@@ -10,11 +10,10 @@ import org.apache.spark.sql.types._
 import org.dynamicfilters.filter.{KeyDomain, LongDomain}
 import org.dynamicfilters.scan.{DerivedKey, NestedField}
 
-/** Recognizes monotone expressions of one column: while the column rises they never fall (`to_date(ts)`, `x + 1`), or
-  * never rise (`-x`), clock changes apart. NULL may have any key (`coalesce(x, 0)`). A filter of such an expression gives
-  * a range of the column.
-  * [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]] finds the range by a search with Spark's own evaluation, so no
-  * function has an inverse of its own.
+/** Recognizes monotone expressions of one column: as the column rises, the key never falls (`to_date(ts)`, `x + 1`), or
+  * never rises (`-x`). Exceptions are clock changes ([[slackOf]]), and NULL, which may have any key (`coalesce(x, 0)`).
+  * A filter of such an expression gives a range of the column. [[org.dynamicfilters.filter.MonotoneInverse
+  * MonotoneInverse]] finds the range by a search with Spark's own evaluation, so no function has an inverse of its own.
   *
   * The case `computed` of the benchmark `joins` measures it.
   */
@@ -73,7 +72,8 @@ object MonotoneExpressions {
     } yield key
   }
 
-  /** The path of [[NestedField]] from a column to a field; empty for the column itself, None for all other expressions. */
+  /** The path of [[NestedField]] from a column to a field; empty for the column itself, None for all other expressions.
+    */
   private def pathOf(e: Expression): Option[Seq[(Int, Int)]] = e match {
     case _: AttributeReference | _: BoundReference => Some(Nil)
     case g: GetStructField => pathOf(g.child).map(_ :+ ((g.ordinal, g.childSchema.length)))
@@ -130,9 +130,9 @@ object MonotoneExpressions {
     case _ => false
   }
 
-  /** The slack of [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]]. Two instants that lie further apart than the zone's
-    * largest and least offset have local times in the same order, and two such local times have instants in the same order. The
-    * factor 3 covers a function that goes to local time, truncates, and goes back.
+  /** The slack of [[org.dynamicfilters.filter.MonotoneInverse MonotoneInverse]]. Two instants that lie further apart
+    * than the zone's largest and least offset have local times in the same order, and two such local times have
+    * instants in the same order. The factor 3 covers a function that goes to local time, truncates, and goes back.
     *
     * @return None if the expression uses local time and the column is neither a timestamp nor a date
     */

@@ -127,7 +127,8 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case AggregateExpression(f, _, _, filter, _) =>
       NeverFails.function(f) && f.children.forall(all) && filter.forall(all)
     // AND and OR do not guard their right side: Spark computes common subexpressions first.
-    case If(condition, yes, no) => all(condition) && where(condition, true).all(yes) && where(condition, false).all(no)
+    case If(condition, yes, no) =>
+      all(condition) && knowing(condition, true).all(yes) && knowing(condition, false).all(no)
     case CaseWhen(branches, otherwise) => cases(branches, otherwise)
     case b: BinaryArithmetic => arithmetic(b) && b.children.forall(all)
     case _: UnaryMinus | _: Abs => NeverFails.isWide(e, NeverFails.Digits) && e.children.forall(all)
@@ -154,12 +155,13 @@ private final class NeverFails private (functionOf: ExprId => Option[AggregateFu
     case _ => NeverFails.isListed(b)
   }
 
-  private def where(condition: Expression, isTrue: Boolean) = new NeverFails(functionOf, known.where(condition, isTrue))
+  private def knowing(condition: Expression, isTrue: Boolean) =
+    new NeverFails(functionOf, known.knowing(condition, isTrue))
 
   private def cases(branches: Seq[(Expression, Expression)], otherwise: Option[Expression]): Boolean =
     branches match {
       case (condition, value) +: rest =>
-        all(condition) && where(condition, true).all(value) && where(condition, false).cases(rest, otherwise)
+        all(condition) && knowing(condition, true).all(value) && knowing(condition, false).cases(rest, otherwise)
       case _ => otherwise.forall(all)
     }
 

@@ -15,20 +15,20 @@ import org.dynamicfilters.operators._
 import org.dynamicfilters.reasons.{Reason, Reasons}
 import org.dynamicfilters.state.Producer
 
-/** Decides whether retried tasks see the same input as their first attempts (contract 5). The planners of TopKs and joins ask
-  * it. Operators that are not listed count as not repeatable.
+/** Decides whether retried tasks see the same input as their first attempts (contract 5). The planners of TopKs and
+  * joins ask it. Operators that are not listed count as not repeatable.
   *
   * Spark computes a broadcast once, so the plan below it does not matter.
   */
 object Repeatable {
 
-  /** Why a retried task might see other rows, or the same rows in another order; None if it sees the same. For TopKs.
-    * Shuffles change the order. Lost blocks of cached data may too, see [[readsCachedData]].
+  /** Why a retried task of a TopK might see other rows, or the same rows in another order, as after a shuffle; None if
+    * it sees the same. The order of cached data is not looked at, see [[readsCachedData]].
     */
   def rows(plan: SparkPlan): Option[Reason] = check(plan, inOrder = true)
 
-  /** Whether the order of rows may change with a lost block of cached data. A TopK must then keep every row that equals
-    * the bound, so that positions do not matter.
+  /** Whether the plan, or a broadcast in it, reads cached data: lost blocks may come back in another order. A TopK must
+    * then keep every row that equals the bound, so that positions do not matter.
     */
   def readsCachedData(plan: SparkPlan): Boolean = plan.exists {
     case CachedScans(_) => true
@@ -38,8 +38,8 @@ object Repeatable {
   /** Why a retried task might see another set of rows; None if it sees the same. */
   def set(plan: SparkPlan): Option[Reason] = check(plan, inOrder = false)
 
-  /** As [[set]], for the plan of a broadcast, which Spark collects once: rows and collected keys come from the same attempt of
-    * each task, so only non-deterministic expressions and samples count.
+  /** As [[set]], for the plan of a broadcast, which Spark collects once: rows and collected keys come from the same
+    * attempt of each task, so only non-deterministic expressions and samples count.
     */
   def once(plan: SparkPlan): Option[Reason] = plan.collectFirst {
     case p if !p.expressions.forall(RowValues.isRepeatable) => notDeterministic(p)
@@ -127,7 +127,7 @@ object Repeatable {
             set(cached)
               .orElse(Option.when(ValuesByOrder.anywhere(cached))(Reasons.ValuesByOrder))
               .map(Reasons.CacheRows)
-          case Some(c) => check(c.relation.cachedPlan, inOrder)
+          case Some(c) => set(c.relation.cachedPlan)
           case None => Some(Reasons.MayDiffer(scan.nodeName.trim))
         }
       case RowScans(scan) if inOrder => RowScans.reordered(scan)

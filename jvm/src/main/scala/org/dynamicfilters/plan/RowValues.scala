@@ -6,8 +6,8 @@ import org.apache.spark.sql.execution.datasources.v2.MergeRowsExec
 import org.dynamicfilters.operators.PlanNodes
 import org.dynamicfilters.tables.DeltaTable
 
-/** Classifies non-deterministic expressions: some of them depend only on the row (the name of its file), others on the other
-  * rows of its partition (random and row numbers).
+/** Classifies non-deterministic expressions: some of them depend only on the row (the name of its file), others on the
+  * other rows of its partition (random and row numbers).
   */
 object RowValues {
 
@@ -17,8 +17,8 @@ object RowValues {
     case _ => false
   }
 
-  /** Functions of Delta that count rows for metrics, or record their files. Their value depends only on the row, but they must
-    * see all rows that they see in stock Spark.
+  /** Functions of Delta that count rows for metrics, or record their files. Their value depends only on the row, but
+    * they must see all rows that they see in stock Spark.
     */
   private def isDeltaMetric(e: Expression): Boolean = e match {
     case u: ScalaUDF => u.function.getClass.getName.startsWith(DeltaTable.Package)
@@ -38,29 +38,30 @@ object RowValues {
   /** Whether the expression may be evaluated for fewer rows. */
   def dependsOnRowOnly(e: Expression): Boolean = all(e)(isFileInfo)
 
-  /** The same for expressions of a plan, whose other operators show what a row number is for. */
+  /** The same within a plan: row numbers of its MERGE do not count as depending on a row's position. */
   final class InPlan(root: SparkPlan) {
 
     /** Whether a projection may evaluate the expression for fewer rows, always the same ones. */
-    def maySeeFewerRows(e: NamedExpression): Boolean = dependsOnRowOnly(e) || isNumber(e)
+    def maySeeFewerRows(e: NamedExpression): Boolean = dependsOnRowOnly(e) || isMergeNumber(e)
 
-    /** Whether no expression of the operator depends on the position of a row in its partition, as random numbers do. */
+    /** Whether no expression of the operator depends on the position of a row in its partition, as random numbers do.
+      */
     def ignoresPosition(p: SparkPlan): Boolean = p.expressions.forall {
-      case n: NamedExpression if isNumber(n) => true
+      case n: NamedExpression if isMergeNumber(n) => true
       // A method of Java may return another value each time, but does not know the position of the row.
       case e => all(e)(x => isFileInfo(x) || isDeltaMetric(x) || x.isInstanceOf[CallMethodViaReflection])
     }
 
-    private def isNumber(e: NamedExpression): Boolean = e match {
-      case Alias(_: MonotonicallyIncreasingID, name) => comparedOnly.contains(name)
+    private def isMergeNumber(e: NamedExpression): Boolean = e match {
+      case Alias(_: MonotonicallyIncreasingID, name) => mergeNumbers.contains(name)
       case _ => false
     }
 
-    /** Columns of row numbers that a MERGE of the plan only compares for equality, to find target rows with two
-      * matches: other unique numbers for the same rows give the same result. Delta's MERGE also records the files of matches;
-      * Spark's own has an operator that finds the column by its name (`RewriteMergeIntoTable`).
+    /** Names of the row numbers of a MERGE in the plan. A MERGE only compares them for equality, to find target rows
+      * with two matches, so other unique numbers for the same rows give the same result. Delta's MERGE is recognized by
+      * its metrics, Spark's own (`RewriteMergeIntoTable`) by its operator.
       */
-    private lazy val comparedOnly: Set[String] = PlanNodes
+    private lazy val mergeNumbers: Set[String] = PlanNodes
       .withStages(root)
       .collect {
         case _: MergeRowsExec => "__row_id"

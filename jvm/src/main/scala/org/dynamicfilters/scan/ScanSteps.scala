@@ -5,7 +5,8 @@ import org.dynamicfilters.state.{Executions, StepTracker}
 /** The trackers of a scan's steps ([[StepTracker]]). The tasks of an execution share them in a process.
   *
   * @param executionId None if tasks share nothing
-  * @param giveUp largest share of passing rows at which a step pays; at 1 each step is taken, at any cost
+  * @param giveUp largest share of passing rows at which a step pays; at 1 each is taken, at any cost. First passes have
+  *   the session's: rows that are read without one are tested afterwards
   */
 private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], giveUp: Double) {
 

@@ -92,7 +92,7 @@ object SentFilters {
     def updated(u: UserRef, executionId: Option[Long]) = for {
       id <- executionId
       state <- FilterRef.user(id, u.id)
-      newest = state.newest if newest != u.generation && DriverExchange.sends(newest.sizeBytes)
+      newest = state.newest if newest != u.generation && DriverExchange.canPush(newest.sizeBytes)
     } yield NamedFilter(FilterName(u.id, newest.number), newest.filter)
     def now(executionId: Option[Long]): IndexedSeq[SnapshotFilter] =
       refs.indices.map { i =>

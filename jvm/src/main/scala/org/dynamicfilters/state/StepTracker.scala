@@ -1,19 +1,19 @@
 package org.dynamicfilters.state
 
-/** Decides whether one step of a scan pays for one filter: a look into a dictionary or a Bloom filter, a first pass
-  * over the filter's columns, or a test of rows that were read.
+/** Decides whether one step of a scan pays: a look into a dictionary or a Bloom filter for one filter, a first pass
+  * over the columns of all filters, or a test of rows that were read by one filter.
   *
   * A step is disabled while one of these holds:
   *   - The step let more than `giveUp` of the rows through, twice in a row.
   *   - The step took more time than it saved plus a small share of the scan's work ([[StepTracker.ShareOfWork]]). The
-  *     scan goes on working, so such a step is taken again later.
+  *     scan goes on working, so such a step is taken again later. Only tests of rows have this rule.
   *   - Rows took longer with the step than without it. Only callers that measure both ways have this rule.
   *
   * A disabled step is tried again after 16 chances to take it. Each try in vain doubles that number. If both ways are
   * measured, an active step is left out as often.
   *
   * Callers measure; the class has no clock. The advice changes what reading costs and never which rows there are; see
-  * [[Snapshots]]. The tasks of a process share a tracker. Thread-safe.
+  * [[Snapshots]]. The tasks of an execution share a tracker in a process. Thread-safe.
   *
   * @param giveUp the largest share of rows that may pass; at 1 the step is taken at any cost
   */

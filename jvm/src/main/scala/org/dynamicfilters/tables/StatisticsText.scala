@@ -38,7 +38,7 @@ final class StatisticsText private (domain: KeyDomain) {
   })
 
   /** Largest difference between a timestamp and its text, in microseconds. Writers may omit the seconds of a zone
-    * offset. Texts with them (Delta 4.4) are not parsed.
+    * offset. Texts whose offset has seconds (Delta 4.4) are not parsed.
     */
   private val lost: Long = if (domain.dataType == TimestampType) MinuteInMicros else MillisInMicros
 

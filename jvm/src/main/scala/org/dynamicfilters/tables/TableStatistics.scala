@@ -7,8 +7,9 @@ import org.dynamicfilters.filter.ColumnBounds
 
 /** Cache of the bounds in tables' logs, read once for each version for all columns of a scan. On the driver.
   *
-  * A version is not read if it has few new files since the last version that was read. The bounds of the other files still hold,
-  * and the new files are opened. So the log of a table with a commit for each query, such as a MERGE, is read only now and then.
+  * A version is not read if few of its scanned files are not known from another version. The bounds of known files
+  * still hold, and the others are opened. So the log of a table with a commit for each query, such as a MERGE, is read
+  * only now and then.
   *
   * Bounded by the number of files. Drops the least recently used columns first.
   */
@@ -72,8 +73,9 @@ object TableStatistics {
   /** A column without files counts as one file. */
   private val Overhead = 10L
 
-  /** If at most one file of the table in so many is scanned and not known, opening these is cheaper than the job that
-    * reads the log: the job takes some 30 microseconds for each file of the table, opening a file takes milliseconds.
+  /** The log is not read if at most one file of the table in so many is scanned but not known. Opening them is cheaper:
+    * the job that reads the log takes some 30 microseconds for each file of the table, opening a file takes
+    * milliseconds.
     */
   private val OneInUnknown = 100
 

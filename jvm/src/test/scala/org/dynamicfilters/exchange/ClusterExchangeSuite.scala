@@ -227,7 +227,7 @@ class ClusterExchangeSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val random = new scala.util.Random(1)
     big.started(1)
     big.offer(0, collected(Seq.fill(3000000)(random.nextInt()), wide), outgrown = false)
-    assert(big.phase.asInstanceOf[JoinPhase.Ready].bytes > MessageCodec.MaxFilterBytes)
+    assert(big.phase.asInstanceOf[JoinPhase.Ready].bytes > MessageCodec.MostPushedBytes)
     c.settle()
     assert(c.nodes.forall(n => late(n).isEmpty))
     assert(c.counters(ExchangeCounter.notSentTooLong) > 0)

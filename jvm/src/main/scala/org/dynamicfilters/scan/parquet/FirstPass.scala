@@ -58,13 +58,13 @@ final class FirstPass(
       // Predicates that can fail are not evaluated here (NeverFails).
       predicate.foreach(p => RowSelector.narrow(selection)(r => p.eval(batch.getRow(r))))
       passedAll += selection.count
-      val heap = best.orNull
-      val offered = if (heap != null) batch.column(0) else null
+      val firstRows = best.orNull
+      val offered = if (firstRows != null) batch.column(0) else null
       var i = 0
       while (i < selection.count) {
         val r = selection.rows(i)
         passing.add(numbers(r))
-        if (heap != null) heap.offer(offered, r, numbers(r))
+        if (firstRows != null) firstRows.offer(offered, r, numbers(r))
         i += 1
       }
       seen < FirstPass.Sample || seen > all / 2 ||

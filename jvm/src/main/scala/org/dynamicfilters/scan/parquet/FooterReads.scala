@@ -44,7 +44,7 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
   def learn(files: Seq[PartitionedFile], conf: Configuration, millis: Long): Unit =
     if (isPlain && columns.nonEmpty && millis > 0) {
       val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis)
-      // In no order: if files are sorted by value, a few of them then nearly show the best one.
+      // Shuffled, always in the same way: if files are sorted by value, a few random ones include one near the best.
       val unknown = new Random(0)
         .shuffle(files)
         .iterator

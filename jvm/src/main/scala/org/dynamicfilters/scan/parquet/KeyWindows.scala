@@ -42,8 +42,8 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
 
   /** The rows of the other windows.
     *
-    * @param bound the key of a row; windows without a better one are left out. None for no bound, in contrast to a
-    *   bound that is NULL
+    * @param bound the key of a row; windows without a better one are left out. None: no bound, all windows. Some(null):
+    *   the bound is SQL NULL
     */
   def rest(bound: Option[AnyRef]): RowRanges = rows(order.drop(First).filterNot(w => bound.exists(isNotBetter(w, _))))
 

@@ -14,9 +14,10 @@ import org.dynamicfilters.state.{StepTracker, TopKSpec}
 /** Late materialization: reads few columns of a row group first, to find the rows to read in full. Used by
   * [[DynamicRowGroups]].
   *
-  * There are at most two passes: over the filters' columns, then, for rows that pass, over the columns of the query's
-  * own predicates, which may be wide (a URL). Both are skipped if the other columns are too small to save anything, or
-  * if measurements say that they do not pay ([[org.dynamicfilters.state.StepTracker]]).
+  * There are two kinds of passes: over the filters' columns, then, for rows that pass, over the columns of the query's
+  * own predicates, which may be wide (a URL). The second may be made in two steps ([[KeyWindows]]). Both are skipped if
+  * the other columns are too small to save anything, or if measurements say that they do not pay
+  * ([[org.dynamicfilters.state.StepTracker]]).
   */
 final class LateMaterialization(
     scan: SplitRead,
@@ -222,14 +223,14 @@ final class LateMaterialization(
     if (!second || rows.exists(_.isEmpty)) Some(Survivors(rows.get, best, complete = true))
     else if (windows.isEmpty) Some(Survivors(passPredicates(rows), best, complete = true))
     else {
-      val (heap, gathered) = (best.get, windows.get)
+      val (bestRows, gathered) = (best.get, windows.get)
       val candidates = rows.getOrElse(RowRanges.all(group.rowCount))
       def passed(of: RowRanges): RowRanges = {
         val left = of.intersect(candidates)
         if (left.isEmpty) left else passPredicates(Some(left))
       }
       val first = passed(gathered.first)
-      val (all, better) = (gathered.rest(None), gathered.rest(Option.when(heap.isFull)(heap.worstKey)))
+      val (all, better) = (gathered.rest(None), gathered.rest(Option.when(bestRows.isFull)(bestRows.worstKey)))
       Some(Survivors(first.union(passed(better)), best, complete = better.count == all.count))
     }
   }

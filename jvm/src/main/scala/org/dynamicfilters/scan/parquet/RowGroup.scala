@@ -64,8 +64,7 @@ private[scan] final class GroupScan(task: TaskScan, val group: RowGroup, isCompa
 
 /** What is read of a row group.
   *
-  * @param firstPass whether filter columns were read first; None if there was no choice, or if the first pass was
-  *   broken off and the row group read plainly
+  * @param firstPass whether filter columns were read first. None: there was no choice, or the first pass was stopped
   */
 final case class Decision(read: GroupRead, firstPass: Option[Boolean] = None)
 
