@@ -53,6 +53,8 @@ private[plan] object NeverFails {
     case _: StartsWith | _: EndsWith | _: Contains | _: Substring | _: Upper | _: Lower | _: Length |
         _: String2TrimExpression | _: ConcatWs =>
       true
+    // A double may be too large for a BIGINT.
+    case _: Floor | _: Ceil => false
     case Round(x, Literal(n: Int, _), _) => isWide(x) && math.abs(n) <= Digits
     case BRound(x, Literal(n: Int, _), _) => isWide(x) && math.abs(n) <= Digits
     case _: UnaryMathExpression | _: UnaryLogExpression | _: BinaryMathExpression => true
