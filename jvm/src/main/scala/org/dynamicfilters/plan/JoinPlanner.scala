@@ -48,7 +48,6 @@ final class JoinPlanner(
 
   private val rowValues = new RowValues.InPlan(plan)
   private val showsPartitions = PushDown.whyKeep(plan, _ => false)
-  private lazy val showsPositions = !Repeatable.ignoresPositions(plan)
 
   def apply(): SparkPlan = {
     val visited = visit(plan)
@@ -78,8 +77,14 @@ final class JoinPlanner(
         p.neededRows.collect { case m: MatchingRows => m }.foldLeft(p: SparkPlan)(filteredOperator)
       case other => other
     }
-    here.mapChildren(visit)
+    val above = showsPosition
+    showsPosition ||= Repeatable.seesPosition(p, rowValues)
+    try here.mapChildren(visit)
+    finally showsPosition = above
   }
+
+  // Whether the result of an operator above the visited one depends on the position of a row in its partition.
+  private var showsPosition = false
 
   /** Filters one child of a custom operator by the keys of another child. */
   private def filteredOperator(p: SparkPlan, m: MatchingRows): SparkPlan = {
@@ -247,7 +252,7 @@ final class JoinPlanner(
         if (!shared.isShared(e)) showsPartitions(e)
         else if (mayCopy && copies.pays(e, columns)) { copied = true; showsPartitions(e) }
         else Some(Reasons.UsedTwice),
-      () => showsPositions,
+      () => showsPosition,
       rowValues.maySeeFewerRows
     )
 

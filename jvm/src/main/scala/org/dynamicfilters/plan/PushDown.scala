@@ -111,7 +111,7 @@ final class PushDown(
     case t: BuildKeyTapExec => into(t, columns, path)
     case a: BaseAggregateExec if reach.beyondExchange =>
       if (!a.expressions.forall(_.deterministic)) Left(Reasons.NonDeterministic("aggregate"))
-      else if (reach.showsPositions()) Left(Reasons.ShowsOrder)
+      else if (reach.showsPosition()) Left(Reasons.ShowsOrder)
       else
         for {
           grouped <- Traverse(columns)(grouping(a, _))
@@ -302,13 +302,13 @@ object PushDown {
     * @param beyondExchange whether it is of use below an exchange, an aggregate or a sort. A TopK's bound is not: these
     *   have read all their input before there is a bound
     * @param whyKeep why an exchange must not be filtered by these of its columns, if so
-    * @param showsPositions whether an operator of the plan depends on the position of a row in its partition
+    * @param showsPosition whether an operator above the producer depends on the position of a row in its partition
     * @param mayPass whether an expression of a projection may be evaluated for fewer rows
     */
   final case class Reach(
       beyondExchange: Boolean,
       whyKeep: (SparkPlan, Seq[Attribute]) => Option[Reason],
-      showsPositions: () => Boolean,
+      showsPosition: () => Boolean,
       mayPass: NamedExpression => Boolean = RowValues.dependsOnRowOnly
   )
   object Reach {

@@ -90,7 +90,7 @@ object Repeatable {
     *
     * @param values of the whole plan
     */
-  private def seesPosition(p: SparkPlan, values: RowValues.InPlan): Boolean =
+  def seesPosition(p: SparkPlan, values: RowValues.InPlan): Boolean =
     p.isInstanceOf[SampleExec] || OperatorRules.seesPartition(p) || !values.ignoresPosition(p)
 
   private def notDeterministic(p: SparkPlan) = Reasons.Random(p.nodeName.trim)
