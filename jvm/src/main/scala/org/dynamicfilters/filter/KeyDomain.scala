@@ -274,25 +274,30 @@ final class ObjectDomain(val dataType: DataType) extends KeyDomain {
   override def fromRow(row: SpecializedGetters, ordinal: Int): AnyRef =
     if (row.isNullAt(ordinal)) null else copyOf(viewOfRow(row, ordinal))
 
+  /** A Catalyst value that is not null as a key, NOT copied: valid as long as the value. */
+  private[dynamicfilters] def view(value: AnyRef): AnyRef = value match {
+    case b: Array[Byte] => UTF8String.fromBytes(b)
+    case other => other
+  }
+
   /** A non-null value of a row, NOT copied: valid until the row moves on. */
   private[dynamicfilters] def viewOfRow(row: SpecializedGetters, ordinal: Int): AnyRef = dataType match {
-    case BinaryType => UTF8String.fromBytes(row.getBinary(ordinal))
+    case BinaryType => view(row.getBinary(ordinal))
     case _: DecimalType => row.getDecimal(ordinal, precision, scale)
     case _ => row.getUTF8String(ordinal)
   }
 
   /** A non-null value of a vector of this data type, NOT copied: valid as long as the vector's batch. */
   def fromVector(v: ColumnVector, i: Int): AnyRef = dataType match {
-    case BinaryType => UTF8String.fromBytes(v.getBinary(i))
+    case BinaryType => view(v.getBinary(i))
     case _: DecimalType => v.getDecimal(i, precision, scale)
     case _ => v.getUTF8String(i)
   }
 
   override def fromInternal(value: Any): AnyRef = (dataType, value) match {
     case (_, null) => null
-    case (BinaryType, b: Array[Byte]) => copyOf(UTF8String.fromBytes(b))
-    case (_: DecimalType, d: Decimal) => copyOf(d)
-    case (_: StringType, s: UTF8String) => copyOf(s)
+    case (BinaryType, _: Array[Byte]) | (_: DecimalType, _: Decimal) | (_: StringType, _: UTF8String) =>
+      copyOf(view(value.asInstanceOf[AnyRef]))
     case _ => throw unfit(value)
   }
 

@@ -104,7 +104,7 @@ private final class ObjectPasses(g: Generation, t: DataType) extends JPredicate[
       case d: LongDomain =>
         val longs = filter.longTest
         value => longs.test(d.fromInternal(value).asInstanceOf[java.lang.Long])
-      case _: ObjectDomain => filter.passesObject(_)
+      case d: ObjectDomain => value => filter.passesObject(d.view(value))
     }
   }
   override def test(value: AnyRef): Boolean = passes.test(value)
