@@ -10,8 +10,7 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.execution.dynamicfilters.SparkAccess
 import org.dynamicfilters.state.Executions
 
-/** Spark broadcasts of the join filters that travel with scans, on the driver. Generations of user filters have their
-  * own ([[org.dynamicfilters.user.Generation Generation]]).
+/** Spark broadcasts of the join filters that travel with scans, on the driver. User filters have their own.
   *
   * Such a filter belongs to the scan's plan, which may be executed again: executors drop their copies when an execution
   * ends, and Spark's cleaner drops the driver's copy when the plan is gone.
