@@ -80,3 +80,30 @@ def test_rows_that_match_twice_are_an_error(spark: SparkSession, tmp_path: Path,
                 pytest.raises(PySparkException, match="MERGE_CARDINALITY_VIOLATION"),
             ):
                 spark.sql(merge)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_row_numbers_of_the_source_are_written_as_without_filters(
+    spark: SparkSession, tmp_path: Path, strategy: str
+) -> None:
+    """If a column `__row_id` counted as Spark's own by its name, the source would be filtered below it, and
+    the MERGE would write other numbers."""
+    rows = range(40_000)
+    joins.view(spark, tmp_path, "numbered", pa.table({"j": rows, "n": rows}), row_group_size=400)
+    joins.view(spark, tmp_path, "few", pa.table({"f": range(7, 8_000, 400), "m": range(20)}))
+    numbered = "(SELECT *, monotonically_increasing_id() AS __row_id FROM numbered)"
+    source = f"(SELECT x.* FROM {numbered} x JOIN few ON j = f WHERE m % 10 = 1)"
+    written = {}
+    with joins.settings(
+        spark, STRATEGIES[strategy], joins.FOREVER, {"spark.sql.files.maxPartitionBytes": "64k"}
+    ):
+        for enabled in (False, True):
+            _create(spark, "ice.db.numbered")
+            with sdf.conf(spark).override(enabled=enabled):
+                spark.sql(
+                    f"MERGE INTO ice.db.numbered t USING {source} s ON k = j "
+                    "WHEN MATCHED THEN UPDATE SET v = s.__row_id"
+                )
+            written[enabled] = sorted(spark.sql("SELECT * FROM ice.db.numbered WHERE v <> k").collect())
+    assert written[True] == written[False]
+    assert len(written[True]) == 2

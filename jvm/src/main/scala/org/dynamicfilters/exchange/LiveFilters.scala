@@ -51,10 +51,7 @@ private[exchange] abstract class LiveFilter(first: Long, schedule: Schedule, out
 
   final def unsubscribe(peer: String): Unit = sentTo -= peer
 
-  /** Sends the newest generation to the subscribers that lack it.
-    *
-    * @return the length of the message; 0 if nothing was sent
-    */
+  /** Sends the newest generation to the subscribers that lack it. Returns the message's length, 0 if there is none. */
   final def push(): Long = sendTo(sentTo.keys.toSeq)
 
   /** Pushes as soon as the pace allows. Several calls before that make one push. */

@@ -53,20 +53,22 @@ object RowValues {
     }
 
     private def isMergeNumber(e: NamedExpression): Boolean = e match {
-      case Alias(_: MonotonicallyIncreasingID, name) => mergeNumbers.contains(name)
+      case Alias(_: MonotonicallyIncreasingID, name) => mergeNumber.contains(name)
       case _ => false
     }
 
-    /** Names of the row numbers of a MERGE in the plan. A MERGE only compares them for equality, to find target rows
-      * with two matches, so other unique numbers for the same rows give the same result. Delta's MERGE is recognized by
-      * its metrics, Spark's own (`RewriteMergeIntoTable`) by its operator.
+    /** The name of the row number of a MERGE, if no other row numbers are in the plan: those of its source may be written.
+      * A MERGE only compares its own for equality, to find target rows with two matches, so other unique numbers for the
+      * same rows give the same result. Delta's MERGE is recognized by its metrics.
       */
-    private lazy val mergeNumbers: Set[String] = PlanNodes
-      .withStages(root)
-      .collect {
-        case _: MergeRowsExec => "__row_id"
+    private lazy val mergeNumber: Option[String] = {
+      val expressions = PlanNodes.withStages(root).flatMap(_.expressions)
+      val isOnly = expressions.map(_.collect { case m: MonotonicallyIncreasingID => m }.size).sum == 1
+      PlanNodes.withStages(root).filter(_ => isOnly).collectFirst {
+        // `RewriteMergeIntoTable` adds it.
+        case m: MergeRowsExec if m.checkCardinality => "__row_id"
         case p if p.expressions.exists(_.exists(isDeltaMetric)) => "_row_id_"
       }
-      .toSet
+    }
   }
 }
