@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 import runs
 from case import Case, Variant, View
@@ -118,7 +118,7 @@ class Jar:
     def run(self, case: Case, variant: Variant, text: str, report: bool) -> Run:
         """Runs a text."""
         answer = self._ask({"text": text, "confs": {**case.confs, **variant.confs}})
-        return Run([[row] for row in answer["rows"]], answer["seconds"])
+        return Run([Row(*names)(*values) for names, values in answer["rows"]], answer["seconds"])
 
     def _ask(self, request: Mapping[str, Any]) -> Any:
         print(json.dumps(request), file=_open(self._process.stdin), flush=True)
@@ -151,7 +151,8 @@ def serve(jar: str) -> None:
         else:
             variant = Variant(request["text"], filters=True, confs=request["confs"])
             run = engine.run(Case("", "", {}), variant, request["text"], report=False)
-            answer = {"rows": [str(row) for row in run.rows], "seconds": run.seconds}
+            rows = [(row.__fields__, [str(value) for value in row]) for row in run.rows]
+            answer = {"rows": rows, "seconds": run.seconds}
         print(json.dumps(answer), flush=True)
 
 
