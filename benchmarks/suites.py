@@ -117,7 +117,7 @@ def _versions(size: float) -> Iterator[Case]:
             late = {"never waits": LATE, "never waits, not adaptive": NOT_ADAPTIVE}
             for how, confs in late.items():
                 cases.append(replace(case, name=f"{case.name}, {how}", confs={**case.confs, **confs}))
-    topks = list(queries.scaling("int64", 2))
+    topks = list(queries.scaling("int64", _log(size)))
     cases += topks
     cases += [
         replace(topks[0], part="aggregate", name=name, variants={"": Variant(text)})
