@@ -62,9 +62,9 @@ object RowValues {
       * same rows give the same result. Delta's MERGE is recognized by its metrics.
       */
     private lazy val mergeNumber: Option[String] = {
-      val expressions = PlanNodes.withStages(root).flatMap(_.expressions)
-      val isOnly = expressions.map(_.collect { case m: MonotonicallyIncreasingID => m }.size).sum == 1
-      PlanNodes.withStages(root).filter(_ => isOnly).collectFirst {
+      val operators = PlanNodes.withStages(root)
+      val numbers = operators.flatMap(_.expressions).flatMap(_.collect { case m: MonotonicallyIncreasingID => m })
+      Option.when(numbers.size == 1)(operators).toSeq.flatten.collectFirst {
         // `RewriteMergeIntoTable` adds it.
         case m: MergeRowsExec if m.checkCardinality => "__row_id"
         case p if p.expressions.exists(_.exists(isDeltaMetric)) => "_row_id_"

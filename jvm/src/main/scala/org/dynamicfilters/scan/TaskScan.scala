@@ -53,11 +53,13 @@ final class TaskScan(
   /** The task starts with a partition of the scan's RDD. */
   def startPartition(partition: Int): Unit = {
     inForce.startPartition(partition)
-    hasFewKeys = false
+    fewKeys = false
   }
 
   /** Whether a row group of the partition had fewer distinct keys than a TopK over groups needs. */
-  var hasFewKeys: Boolean = false
+  private var fewKeys = false
+  def hasFewKeys: Boolean = fewKeys
+  def foundFewKeys(): Unit = fewKeys = true
 
   /** The current filters by column of the spec. */
   def filters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(inForce(_))

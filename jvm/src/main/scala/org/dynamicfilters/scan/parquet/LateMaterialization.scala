@@ -117,7 +117,7 @@ final class LateMaterialization(
       Decision(read, Some(true))
     }
     val rows = firstPart.fold(survivors.rows)(d => survivors.rows.intersect(d.rows.complement(group.rowCount)))
-    if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.hasFewKeys = true
+    if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.foundFewKeys()
     val passed = rows.count + firstPart.fold(0L)(_.rows.count)
     val share = passed.toDouble / math.max(candidates, 1)
 
