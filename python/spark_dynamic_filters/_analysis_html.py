@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,14 +50,14 @@ def render(report: QueryReport, seconds: float) -> str:
     return f'<div class="sdf">{"".join(parts)}</div>'
 
 
-class Page:
+class Page(ABC):
     """What a notebook shows, and what is written as a document of its own."""
 
-    def _title(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _title(self) -> str: ...
 
-    def _repr_html_(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _repr_html_(self) -> str: ...
 
     def to_html(self, path: str | Path) -> None:
         """Writes what a notebook shows as a document of its own, with plans drawn.

@@ -34,7 +34,10 @@ class Form:
 
     def _write(self, to: Any) -> None:
         """Puts the form into a `UserForm` message (proto/dynamic_filter_commands.proto)."""
-        raise NotImplementedError
+        raise InvalidArgument(
+            f"update: expected what between, isin, bitmap, bloom, everything or nothing return, "
+            f"got {type(self).__name__}"
+        )
 
 
 @dataclass(frozen=True)
