@@ -114,7 +114,7 @@ def test_hints(same_twice: Check) -> None:
     same_twice(f"SELECT /*+ DYNAMIC_FILTER */ {calls} FROM t")
 
 
-# Connect plans a DataFrame anew each time.
+# Not in Connect, where each run of a DataFrame is planned by itself.
 @pytest.mark.exhaustive
 def test_a_dataframe_that_runs_again_says_that_its_input_is_not_read(spark: SparkSession) -> None:
     """Spark keeps shuffle files, so that no task sees a row of the second run."""

@@ -35,7 +35,6 @@ private object ExchangePace {
     */
   private val EveryMillis = 20L
 
-  /** For one filter, to one receiver. A TopK with a large limit sends many keys, and a join's filter may have some MiB.
-    */
+  /** For one filter, to one receiver. A TopK with a large limit sends many keys, a join's filter may have MiBs. */
   private val BytesPerSecond = 4L << 20
 }

@@ -23,8 +23,7 @@ object MessageCodec {
   /** Longer messages are neither sent nor read. */
   val MaxBytes: Int = 4 * 1024 * 1024
 
-  /** Larger filters are not sent to running scans: with the rest of their message they may be longer than [[MaxBytes]].
-    */
+  /** Larger filters are not sent to running scans: the rest of their message needs room within [[MaxBytes]]. */
   val MostPushedBytes: Int = MaxBytes - 1024
 
   /** In place of Spark's SQL execution where there is none. */
