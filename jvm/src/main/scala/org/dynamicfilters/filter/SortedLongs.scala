@@ -10,7 +10,7 @@ import org.apache.spark.unsafe.memory.MemoryBlock
 import org.apache.spark.util.collection.unsafe.sort.RadixSort
 
 /** Functions on arrays of ascending distinct longs, for [[DistinctLongs]], [[KeySet]]s and the codecs. */
-private[filter] object SortedLongs {
+private[dynamicfilters] object SortedLongs {
 
   def ascend(xs: Array[Long]): Boolean = {
     var i = 1

@@ -25,7 +25,7 @@ private[scan] final class RowTests(
     (new Array[Long](trackers.size), new Array[Long](trackers.size), new Array[Long](trackers.size))
 
   /** Whether a filter tests the next rows. */
-  def isTaken(filter: Int): Boolean = isInSnapshot(filter) || trackers(filter).isTaken()
+  def takesNext(filter: Int): Boolean = isInSnapshot(filter) || trackers(filter).takesNext()
 
   /** The filters that test the next rows.
     *
@@ -38,7 +38,7 @@ private[scan] final class RowTests(
       columns: IndexedSeq[(Int, Int)],
       field: Int => Option[NestedField] = _ => None
   ): IndexedSeq[RowFilter] = columns.collect {
-    case (i, at) if now(i) != ValueFilter.All && isTaken(i) => RowFilter(i, at, now(i), field(i))
+    case (i, at) if now(i) != ValueFilter.All && takesNext(i) => RowFilter(i, at, now(i), field(i))
   }
 
   override def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit =

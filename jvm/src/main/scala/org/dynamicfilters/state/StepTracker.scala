@@ -32,7 +32,7 @@ final class StepTracker(giveUp: Double) {
   private[dynamicfilters] def isDisabled: Boolean = synchronized(!pays)
 
   /** Whether to take the step now. */
-  def isTaken(): Boolean = synchronized {
+  def takesNext(): Boolean = synchronized {
     val usual = pays && !lacksOtherWay
     val mayDiffer = giveUp < 1 && !isOverBudget && (!pays || isCompared)
     if (mayDiffer) asked += 1
@@ -119,7 +119,7 @@ object StepTracker {
   private val Margin = 0.93
 
   /** If a first pass leaves less than this share of the bytes, there is no doubt that it pays. */
-  val HalfOfBytes = 0.5
+  private val HalfOfBytes = 0.5
 
   /** The fastest of the last measurements. Slower ones include code that is not compiled yet, or other tasks. */
   private final class Fastest {

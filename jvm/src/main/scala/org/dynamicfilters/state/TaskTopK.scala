@@ -1,16 +1,18 @@
 package org.dynamicfilters.state
 
 import org.apache.spark.unsafe.types.UTF8String
-import org.dynamicfilters.filter.{KeyDomain, LongDomain, ObjectDomain, ValueFilter}
+import org.dynamicfilters.filter.{KeyDomain, LongDomain, ObjectDomain, SortedLongs, ValueFilter}
 
 /** One task attempt's part in a TopK: counts the rows that the attempt outputs, and knows which rows it still needs.
   * Used by [[org.dynamicfilters.operators.TopKTap]] for rows, and by the task's scan for the filter.
   *
-  * Rows are counted in a buffer, which is sorted when it is full or when the task's scan asks for the filter. The best
-  * keys are shared periodically, so that the lock of [[TopKState]] is taken once for many rows.
+  * Keys of counted rows are added behind the best keys. When there is no more room, or the task's scan asks for the
+  * filter, all are sorted and the best kept. These are shared periodically, so that the lock of [[TopKState]] is taken
+  * once for many rows.
   *
   * Beside the shared bound, an attempt has its own. If ties are free, it is strict: after `limit` output rows that are
-  * not worse than L, neither it nor a retry needs more rows with key L. So few distinct keys skip whole row groups.
+  * not worse than L, neither it nor a retry needs more rows with key L. Thus scans skip row groups of a column with few
+  * distinct keys.
   *
   * One thread counts. Another thread gets the shared bound alone: Spark 4.3 may read the input of a Python function in
   * another thread (`spark.python.udf.pipelined.enabled`). NULLs are counted only if they sort first; otherwise they are
@@ -21,8 +23,7 @@ import org.dynamicfilters.filter.{KeyDomain, LongDomain, ObjectDomain, ValueFilt
 abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[AnyRef] => Unit) {
   protected val spec: TopKSpec = shared.spec
   protected val limit: Int = spec.limit
-  protected val capacity: Int = math.max(TaskTopK.BufferRows, limit)
-  protected var nulls = 0
+  private var nulls = 0
   private var pendingNulls = 0
   private var seen: TopKBound = TopKBound.none
   private var pinned: Option[TopKBound] = None
@@ -40,7 +41,7 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[A
   /** Number of rows that were not needed. */
   final def dropped: Long = rowsDropped
 
-  // Which rows pass, beside values within the subclass's bound.
+  // Whether values and NULLs can pass. The subclass also compares values with its bound.
   protected var bounded = false
   protected var valuesPass = true
   protected var nullsPass = true
@@ -56,23 +57,33 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[A
     leftOut != 0
   }
 
-  /** Records, for distinct keys, whether the last counted rows had a new key. */
-  final protected def recordNewKey(isNew: Boolean): Unit =
-    between = if (isNew) 0 else StepTracker.FirstPause - 1
-
   /** The attempt's own bound: the key of its `limit`-th best row, if it has output that many. */
   private def ownWorst: Option[AnyRef] =
     if (nulls >= limit) Some(null)
-    else Option.when(nulls + bestCount >= limit)(bestKey(limit - nulls - 1))
+    else Option.when(nulls + bestCount >= limit)(key(limit - nulls - 1))
 
-  /** Merges the buffer into the attempt's best keys. Returns whether the buffer had any. */
-  protected def drainBuffer(): Boolean
+  // Keys without NULL: the attempt's best ones, sorted, then those of rows counted since. Subclasses hold them.
+  protected final var count = 0
+  private var bestCount = 0
 
-  /** Number of the attempt's best keys, without NULL; at most `limit`. */
-  protected def bestCount: Int
+  /** Sorts the keys and, for distinct keys, drops repeated ones. Returns how many are left. */
+  protected def sorted(): Int
 
-  /** The attempt's i-th best key, without NULL. */
-  protected def bestKey(i: Int): AnyRef
+  /** The i-th key. */
+  protected def key(i: Int): AnyRef
+
+  /** Drops all keys but the best. Returns whether rows were counted since. */
+  private def keepBest(): Boolean = count > bestCount && {
+    val worst = if (bestCount > 0) key(bestCount - 1) else null
+    count = math.min(limit, sorted())
+    if (spec.distinct) {
+      val hasNew = count > bestCount || spec.order.compare(worst, key(count - 1)) != 0
+      between = if (hasNew) 0 else StepTracker.FirstPause - 1
+    }
+    bestCount = count
+    true
+  }
+
   protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit
 
   /** Whether a row with a NULL key is needed. Counts the row if so. */
@@ -82,7 +93,7 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[A
     else {
       if (spec.nullsFirst) {
         pendingNulls += 1
-        if (pendingNulls >= capacity) flush()
+        if (pendingNulls >= math.max(TaskTopK.BufferRows, limit)) flush()
       }
       true
     }
@@ -92,7 +103,7 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[A
     * the newest bound.
     */
   final def flush(): Unit = {
-    changed |= drainBuffer() | pendingNulls > 0
+    changed |= keepBest() | pendingNulls > 0
     nulls = math.min(nulls + pendingNulls, if (spec.distinct) 1 else limit)
     pendingNulls = 0
     if (changed && System.nanoTime() - published >= pause) publish()
@@ -102,9 +113,7 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[A
   /** Shares the attempt's best keys at once. */
   final def publish(): Unit = if (changed) {
     val start = System.nanoTime()
-    val count = nulls + math.min(limit - nulls, bestCount)
-    val keys = Array.tabulate[AnyRef](count)(i => if (i < nulls) null else bestKey(i - nulls))
-    send(keys)
+    send(Array.tabulate(math.min(limit, nulls + bestCount))(i => if (i < nulls) null else key(i - nulls)))
     changed = false
     published = System.nanoTime()
     // Limits sharing to a small part of the task's time, for any limit.
@@ -164,8 +173,8 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[A
       flush()
       within(seen, if (own) ownWorst else None)
     }
-    // With a pinned bound, the answer must not depend on the time at which another thread asks. Such a thread may have
-    // started before the bound was pinned.
+    // Another thread may ask before or after the tap has pinned its bound. It gets no filter in both cases, so that each
+    // attempt drops the same rows.
     else if (pinned.isEmpty || (startedIn eq Thread.currentThread)) within(newestShared(), None)
     else ValueFilter.All
 
@@ -176,15 +185,14 @@ abstract class TaskTopK(val shared: TopKState, val partition: Int, send: Array[A
 }
 
 object TaskTopK {
-  private[state] val none = Array.empty[AnyRef]
 
-  /** Rows counted before the lock is taken. */
+  /** Rows counted at least before keys are sorted. */
   private[state] val BufferRows = 1024
 
-  /** Limit of the buffer for long keys: a thousand strings of 2 MB are 2 GB. */
-  private[state] val BufferBytes = 1024 * 1024L
+  /** Bytes of long keys that are kept beside the best: a thousand strings of 2 MB are 2 GB. */
+  private[dynamicfilters] val BufferBytes = 1024 * 1024L
 
-  private[state] def bytesOf(key: AnyRef): Long = key match {
+  private[dynamicfilters] def bytesOf(key: AnyRef): Long = key match {
     case s: UTF8String => 32L + s.numBytes
     case _ => 32L
   }
@@ -197,8 +205,7 @@ object TaskTopK {
 
   def apply(shared: TopKState, partition: Int, attempt: Long): TaskTopK = apply(shared, partition, attempt, shared)
 
-  /** @param sink passes contributions on to `shared`
-    */
+  /** @param sink passes contributions on to `shared` */
   def apply(shared: TopKState, partition: Int, attempt: Long, sink: ContributionSink): TaskTopK =
     shared.spec.domain match {
       case d: LongDomain => new LongTaskTopK(shared, d, partition, sink.contribute(partition, attempt, _))
@@ -210,9 +217,7 @@ object TaskTopK {
 final class LongTaskTopK(shared: TopKState, val domain: LongDomain, partition: Int, send: Array[AnyRef] => Unit)
     extends TaskTopK(shared, partition, send) {
   private val flip = if (spec.ascending) 0L else -1L
-  private val buffer = new Array[Long](capacity)
-  private var buffered = 0
-  private var best = Array.emptyLongArray
+  private var keys = new Array[Long](2 * TaskTopK.BufferRows)
   // A value passes if its encoded form is at most this.
   private var maxEncoded = Long.MaxValue
   private var tiesPass = false
@@ -226,34 +231,24 @@ final class LongTaskTopK(shared: TopKState, val domain: LongDomain, partition: I
     else if (tiesPass && encoded == maxEncoded) true
     else if (passesUncounted()) true
     else {
-      buffer(buffered) = encoded
-      buffered += 1
-      if (buffered == buffer.length) flush()
+      keys(count) = encoded
+      count += 1
+      if (count == keys.length) {
+        flush()
+        if (count > keys.length / 2) keys = java.util.Arrays.copyOf(keys, 2 * keys.length)
+      }
       true
     }
   }
 
-  override protected def bestCount: Int = best.length
-  override protected def bestKey(i: Int): AnyRef = java.lang.Long.valueOf(best(i) ^ flip)
+  override protected def key(i: Int): AnyRef = java.lang.Long.valueOf(keys(i) ^ flip)
 
-  override protected def drainBuffer(): Boolean = {
-    val any = buffered > 0
-    if (any) {
-      java.util.Arrays.sort(buffer, 0, buffered)
-      val merged = new Array[Long](math.min(limit, best.length + buffered))
-      var b, n, m = 0
-      while (m < merged.length && (b < best.length || n < buffered)) {
-        val next =
-          if (n >= buffered || (b < best.length && best(b) <= buffer(n))) { b += 1; best(b - 1) }
-          else { n += 1; buffer(n - 1) }
-        if (!spec.distinct || m == 0 || merged(m - 1) != next) { merged(m) = next; m += 1 }
-      }
-      if (spec.distinct) recordNewKey(!java.util.Arrays.equals(best, 0, best.length, merged, 0, m))
-      best = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
-      buffered = 0
+  override protected def sorted(): Int =
+    if (spec.distinct) SortedLongs.distinct(keys, count)
+    else {
+      java.util.Arrays.sort(keys, 0, count)
+      count
     }
-    any
-  }
 
   override protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit = {
     var max = Long.MaxValue
@@ -274,9 +269,7 @@ final class LongTaskTopK(shared: TopKState, val domain: LongDomain, partition: I
 final class ObjectTaskTopK(shared: TopKState, val domain: ObjectDomain, partition: Int, send: Array[AnyRef] => Unit)
     extends TaskTopK(shared, partition, send) {
   private val order = spec.order
-  private val buffer = new Array[AnyRef](capacity)
-  private var buffered = 0
-  private var best = TaskTopK.none
+  private var keys = new Array[AnyRef](2 * TaskTopK.BufferRows)
   private var limits: List[(AnyRef, Boolean)] = Nil
 
   /** Whether a row with this key is needed. Counts the row if so, by a copy of the key. */
@@ -289,42 +282,36 @@ final class ObjectTaskTopK(shared: TopKState, val domain: ObjectDomain, partitio
       if (c == 0 && !spec.tiesFree) counts = false
       c < 0 || (inclusive && c == 0)
     })
-    if (needed && counts && !passesUncounted()) count(KeyDomain.copied(key))
+    if (needed && counts && !passesUncounted()) add(KeyDomain.copied(key))
     needed || drop()
   }
 
-  private def count(key: AnyRef): Unit = {
-    buffer(buffered) = key
-    buffered += 1
+  private def add(key: AnyRef): Unit = {
+    keys(count) = key
+    count += 1
     bytes += TaskTopK.bytesOf(key)
-    // The buffer may be as large as the best keys, so that these are not merged for every few new keys.
-    if (buffered == buffer.length || bytes > math.max(TaskTopK.BufferBytes, bestBytes)) flush()
+    // Not before as many new bytes as the best keys have: sorting them for a few new keys would be slow.
+    if (count == keys.length || bytes > math.max(TaskTopK.BufferBytes, bestBytes)) {
+      flush()
+      if (count > keys.length / 2) keys = java.util.Arrays.copyOf(keys, 2 * keys.length)
+    }
   }
   private var bytes, bestBytes = 0L
 
-  override protected def bestCount: Int = best.length
-  override protected def bestKey(i: Int): AnyRef = best(i)
+  override protected def key(i: Int): AnyRef = keys(i)
 
-  override protected def drainBuffer(): Boolean = {
-    val any = buffered > 0
-    if (any) {
-      java.util.Arrays.sort(buffer, 0, buffered, order)
-      val merged = new Array[AnyRef](math.min(limit, best.length + buffered))
-      var b, n, m = 0
-      while (m < merged.length && (b < best.length || n < buffered)) {
-        val next =
-          if (n >= buffered || (b < best.length && order.compare(best(b), buffer(n)) <= 0)) { b += 1; best(b - 1) }
-          else { n += 1; buffer(n - 1) }
-        if (!spec.distinct || m == 0 || order.compare(merged(m - 1), next) != 0) { merged(m) = next; m += 1 }
-      }
-      if (spec.distinct) recordNewKey(!java.util.Arrays.equals(best, 0, best.length, merged, 0, m))
-      best = if (m == merged.length) merged else java.util.Arrays.copyOf(merged, m)
-      java.util.Arrays.fill(buffer, 0, buffered, null)
-      buffered = 0
-      bytes = 0
-      bestBytes = best.iterator.map(TaskTopK.bytesOf).sum
+  override protected def sorted(): Int = {
+    java.util.Arrays.sort(keys, 0, count, order)
+    var kept = 0
+    for (i <- 0 until count if !spec.distinct || kept == 0 || order.compare(keys(kept - 1), keys(i)) != 0) {
+      keys(kept) = keys(i)
+      kept += 1
     }
-    any
+    // No more of them are needed, and texts may be long.
+    java.util.Arrays.fill(keys, math.min(kept, limit), count, null)
+    bytes = 0
+    bestBytes = keys.iterator.take(math.min(kept, limit)).map(TaskTopK.bytesOf).sum
+    kept
   }
 
   override protected def setValueBound(shared: Option[(AnyRef, Boolean)], own: Option[AnyRef]): Unit =

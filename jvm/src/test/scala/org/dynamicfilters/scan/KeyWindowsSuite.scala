@@ -28,19 +28,23 @@ class KeyWindowsSuite extends AnyFunSuite {
 
   test("the best windows come first, then all others if there is no bound") {
     val all = gathered(nullsFirst = false)
-    assert(all.first.count == KeyWindows.First * KeyWindows.Rows && all.first.start(0) == 0)
-    assert(count(all.rest(None)) == windows - KeyWindows.First && all.first.intersect(all.rest(None)).isEmpty)
+    assert(all.bestWindows.count == KeyWindows.Best * KeyWindows.Rows && all.bestWindows.start(0) == 0)
+    assert(
+      count(all.otherWindows(None).better) == windows - KeyWindows.Best && all.bestWindows
+        .intersect(all.otherWindows(None).better)
+        .isEmpty
+    )
   }
 
   test("windows without a better row than the bound are left out") {
     val all = gathered(nullsFirst = false)
-    assert(count(all.rest(Some(Long.box(100)))) == 100 - KeyWindows.First)
-    assert(all.rest(Some(Long.box(1))).isEmpty && all.rest(Some(null)).isEmpty)
+    assert(count(all.otherWindows(Some(Long.box(100))).better) == 100 - KeyWindows.Best)
+    assert(all.otherWindows(Some(Long.box(1))).better.isEmpty && all.otherWindows(Some(null)).better.isEmpty)
   }
 
   test("NULL is the best key if nulls are first") {
     val all = gathered(nullsFirst = true)
-    assert(all.first.end(all.first.ranges - 1) == rows - 1)
-    assert(count(all.rest(Some(Long.box(100)))) == 100 - (KeyWindows.First - 1))
+    assert(all.bestWindows.end(all.bestWindows.ranges - 1) == rows - 1)
+    assert(count(all.otherWindows(Some(Long.box(100))).better) == 100 - (KeyWindows.Best - 1))
   }
 }

@@ -2,9 +2,10 @@ package org.dynamicfilters.scan
 
 import scala.collection.immutable.BitSet
 
-import org.apache.spark.sql.types.DataType
-import org.dynamicfilters.filter.{Values, Vectors}
-import org.dynamicfilters.scan.parquet.{FirstRows, ParquetRowRanges, RowNumbering}
+import org.apache.spark.sql.types.{DataType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
+import org.dynamicfilters.filter.{KeyDomain, Values, Vectors}
+import org.dynamicfilters.scan.parquet.{BestRows, ParquetRowRanges, RowNumbering}
 import org.dynamicfilters.state.TopKSpec
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
@@ -87,9 +88,9 @@ class RowRangesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     nullsFirst <- Gen.oneOf(true, false)
   } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree = !distinct, distinct = distinct), values)
 
-  private def offered(s: TopKSpec, dataType: DataType, values: Seq[Any]): FirstRows = {
+  private def offered(s: TopKSpec, dataType: DataType, values: Seq[Any]): BestRows = {
     val v = Vectors.onHeap(dataType, values)
-    val best = new FirstRows(s)
+    val best = new BestRows(s)
     try values.indices.foreach(i => best.offer(v, i, i.toLong))
     finally v.close()
     best
@@ -103,7 +104,7 @@ class RowRangesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         val expected =
           keys.filter(k => k != null || s.nullsFirst).sorted(Ordering.comparatorToOrdering(s.order)).take(s.limit)
         val actual = best.rows.toSeq.map(r => keys(r.toInt)).sorted(Ordering.comparatorToOrdering(s.order))
-        assert(best.size == expected.size && best.isFull == (expected.size == s.limit))
+        assert(best.rows.length == expected.size && best.bound.isDefined == (expected.size == s.limit))
         // With nulls first, NULL and the value of the least code are not told apart.
         def least(k: AnyRef): Boolean = s.nullsFirst && (k match {
           case null => true
@@ -113,8 +114,7 @@ class RowRangesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         assert(actual.zip(expected).forall { case (a, e) =>
           s.order.compare(a, e) == 0 || (least(a) && least(e))
         } && best.rows.toSeq == best.rows.toSeq.distinct.sorted)
-        if (expected.nonEmpty)
-          assert(s.order.compare(best.worstKey, expected.last) == 0 || (best.worstKey == null && least(expected.last)))
+        assert(best.bound.forall(b => s.order.compare(b, expected.last) == 0 || (b == null && least(expected.last))))
       }
     }
   }
@@ -129,17 +129,28 @@ class RowRangesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         val wanted = keys.filter(k => k != null || s.nullsFirst).sorted(Ordering.comparatorToOrdering(s.order))
         val expected =
           wanted.foldLeft(Vector.empty[AnyRef])((d, k) => if (d.exists(same(_, k))) d else d :+ k).take(s.limit)
-        assert(best.isFull == (expected.size == s.limit))
+        assert(best.bound.isDefined == (expected.size == s.limit))
         assert(best.rows.toSeq == expected.map(k => keys.indexWhere(same(_, k)).toLong).sorted)
-        if (expected.nonEmpty) assert(same(best.worstKey, expected.last))
+        assert(best.bound.forall(same(_, expected.last)))
       }
     }
   }
 
-  test("more best rows than the heap starts with") {
-    val s = TopKSpec(Values.longs.domain, 3000, ascending = false, nullsFirst = false, tiesFree = true)
-    val values = (0 until 5000).map(i => (i * 7919L) % 5000)
-    val best = offered(s, Values.longs.dataType, values)
-    assert(best.rows.map(r => values(r.toInt)).sorted.toSeq == (2000L until 5000L))
+  // Each limit makes the collection choose the best at another number of rows.
+  Seq(1, 10, 3000).foreach { limit =>
+    Seq("rising" -> ((i: Long) => i / 2), "falling" -> ((i: Long) => -i), "mixed" -> ((i: Long) => (i * 7919) % 9973))
+      .foreach { case (name, key) =>
+        test(s"the $limit best of many $name rows") {
+          val values = (0L until 50000L).map(key)
+          val s = TopKSpec(Values.longs.domain, limit, ascending = false, nullsFirst = false, tiesFree = true)
+          val best = offered(s, Values.longs.dataType, values)
+          val rows = best.rows.toSeq
+          assert(rows.map(r => values(r.toInt)).sorted == values.sorted.takeRight(limit) && rows.distinct == rows)
+          assert(best.bound.contains(Long.box(values.sorted.takeRight(limit).head)))
+          val texts = values.map(v => UTF8String.fromString(f"${v + 100000}%09d"))
+          val byText = offered(s.copy(domain = KeyDomain.known(StringType)), StringType, texts)
+          assert(byText.rows.map(r => values(r.toInt)).sorted.toSeq == values.sorted.takeRight(limit))
+        }
+      }
   }
 }

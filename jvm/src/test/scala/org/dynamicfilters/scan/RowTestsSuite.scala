@@ -24,6 +24,6 @@ class RowTestsSuite extends AnyFunSuite {
     def run() =
       selector.select(1000, b.column, RowFilters(Seq(RowFilter(0, 0, atMost(999)), RowFilter(1, 0, atMost(990)))))
     (1 to 3).foreach(_ => assert(run().count == 990))
-    assert((0 to 1).map(tests.isTaken) == Seq(false, true))
+    assert((0 to 1).map(tests.takesNext) == Seq(false, true))
   }
 }

@@ -30,7 +30,7 @@ class TaskBudgetsSuite extends AnyFunSuite with SparkTests {
           val tested = steps.map { step =>
             step(task)
             assert(task.filters()(0) != ValueFilter.All, "row groups are left out by it all the same")
-            task.rowTests.isTaken(0)
+            task.rowTests.takesNext(0)
           }
           (tested, task.report.reasons.keys.toSeq)
         }

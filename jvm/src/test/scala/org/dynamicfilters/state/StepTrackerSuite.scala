@@ -10,20 +10,20 @@ class StepTrackerSuite extends AnyFunSuite {
 
   private def tracker(giveUp: Double = 0.6) = new StepTracker(giveUp)
   private def record(t: StepTracker, share: Double): Boolean = t.recordRows(rows, (rows * share).toLong)
-  private def taken(t: StepTracker, chances: Int): Int = (1 to chances).count(_ => t.isTaken())
+  private def taken(t: StepTracker, chances: Int): Int = (1 to chances).count(_ => t.takesNext())
 
   /** How often the step is taken in so many row groups, whose rows take these nanoseconds. */
   private def compared(t: StepTracker, groups: Int, withStep: Double, without: Double): Int = (1 to groups).count { _ =>
-    val takes = t.isTaken()
+    val takes = t.takesNext()
     t.recordTime(takes, rows, (rows * (if (takes) withStep else without)).toLong)
     takes
   }
 
   test("a step is taken until something is known of it, and then while it leaves rows out") {
     val t = tracker()
-    assert(t.isTaken())
+    assert(t.takesNext())
     (1 to 100).foreach { _ =>
-      assert(t.isTaken() && !record(t, 0.5) && !t.isDisabled)
+      assert(t.takesNext() && !record(t, 0.5) && !t.isDisabled)
     }
   }
 
@@ -40,7 +40,7 @@ class StepTrackerSuite extends AnyFunSuite {
     val t = tracker()
     assert(!t.recordRows(499, 499))
     (1 to 10).foreach(_ => t.recordTime(withStep = true, 999, Millis))
-    assert(t.isTaken())
+    assert(t.takesNext())
     // 998 rows are a result, and 998 more are the second one.
     assert((1 to 3).map(_ => t.recordRows(499, 499)) == Seq(false, false, true))
     assert(t.isDisabled)
@@ -49,9 +49,9 @@ class StepTrackerSuite extends AnyFunSuite {
   test("a disabled step is tried after 16 chances, and each try in vain doubles the number") {
     val t = tracker()
     (1 to 2).foreach(_ => record(t, 1.0))
-    assert(taken(t, 15) == 0 && t.isTaken())
+    assert(taken(t, 15) == 0 && t.takesNext())
     record(t, 1.0)
-    assert(taken(t, 31) == 0 && t.isTaken())
+    assert(taken(t, 31) == 0 && t.takesNext())
     assert(taken(t, 10000) <= 10000 / 256 + 3)
     record(t, 0.1)
     assert(!t.isDisabled && taken(t, 100) == 100)
@@ -63,7 +63,7 @@ class StepTrackerSuite extends AnyFunSuite {
     val t = tracker()
     (1 to 1000).foreach { _ =>
       t.recordCost(10 * Millis, 11 * Millis, 20 * Millis)
-      assert(t.isTaken())
+      assert(t.takesNext())
     }
   }
 
@@ -71,7 +71,7 @@ class StepTrackerSuite extends AnyFunSuite {
     val t = tracker()
     var spent, work = 0L
     (1 to 10000).foreach { _ =>
-      val step = if (t.isTaken()) 2 * Millis else 0L
+      val step = if (t.takesNext()) 2 * Millis else 0L
       spent += step
       work += 10 * Millis
       t.recordCost(step, 0, 10 * Millis)
@@ -82,9 +82,9 @@ class StepTrackerSuite extends AnyFunSuite {
 
   test("a part of a table where it saves brings a step back") {
     val t = tracker()
-    assert(t.recordCost(1000 * Millis, 0, 2000 * Millis) && !t.isTaken())
+    assert(t.recordCost(1000 * Millis, 0, 2000 * Millis) && !t.takesNext())
     t.recordCost(100 * Millis, 1200 * Millis, 200 * Millis)
-    assert(t.isTaken())
+    assert(t.takesNext())
   }
 
   test("two ways of reading are both measured, and the faster one is taken") {
@@ -102,7 +102,7 @@ class StepTrackerSuite extends AnyFunSuite {
     t.recordBytesLeft(0.1)
     assert(compared(t, 100, withStep = 200, without = 100) == 100)
     t.recordBytesLeft(0.9)
-    assert(!t.isTaken() && !t.isDisabled)
+    assert(!t.takesNext() && !t.isDisabled)
   }
 
   test("what disturbed one measurement does not count, and old ones are forgotten") {
@@ -121,7 +121,7 @@ class StepTrackerSuite extends AnyFunSuite {
     val t = tracker(1)
     t.recordBytesLeft(1)
     (1 to 50).foreach { _ =>
-      assert(t.isTaken() && !record(t, 1.0) && !t.recordCost(100 * Millis, 0, 100 * Millis))
+      assert(t.takesNext() && !record(t, 1.0) && !t.recordCost(100 * Millis, 0, 100 * Millis))
       t.recordTime(withStep = true, rows, 100 * Millis)
       t.recordTime(withStep = false, rows, Millis)
     }

@@ -247,7 +247,6 @@ final class DynamicFileIterator(
   */
 object CorruptFiles {
 
-  /** @param options options of the relation, which override the session's settings
-    */
+  /** @param options options of the relation, which override the session's settings */
   def areIgnored(options: Map[String, String]): Boolean = new FileSourceOptions(options).ignoreCorruptFiles
 }

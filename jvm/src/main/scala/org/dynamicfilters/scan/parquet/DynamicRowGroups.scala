@@ -223,9 +223,9 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
       couldPass: FileColumn => Option[Boolean]
   ): Boolean = {
     val tracker = trackers(columns(column).index)
-    tracker.isTaken() && {
+    tracker.takesNext() && {
       val answer = couldPass(columns(column))
-      // Without a lookup nothing was decided.
+      // Nothing to record if the file has no dictionary or Bloom filter.
       if (answer.exists(passes => tracker.recordRows(group.rowCount, if (passes) group.rowCount else 0L)))
         report.addReason(Reasons.SeldomLookedUp)
       answer.contains(false)

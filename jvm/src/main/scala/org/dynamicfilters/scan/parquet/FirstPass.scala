@@ -33,13 +33,13 @@ final class FirstPass(
     * @param best collects the best of the rows that pass everything, by the first of `fields`
     * @param observe called for each batch before anything is evaluated, with the columns by position in the required
     *   schema, the number of rows and their row numbers
-    * @return row numbers; None if the pass was stopped
+    * @return the rows that pass; None if the pass was stopped
     */
   def run(
       group: RowGroup,
       rows: Option[RowRanges],
       filters: RowFilters,
-      best: Option[FirstRows],
+      best: Option[BestRows],
       observe: FirstPass.BatchObserver,
       stop: FirstPass.Stop
   ): Option[RowRanges] = {
@@ -87,12 +87,13 @@ final class FirstPass(
 
 object FirstPass {
 
-  /** Number of first rows that decide whether a filter is selective enough: some batches, and less than a page of most
+  /** A pass is stopped only after so many rows and before half of its rows: some batches, and less than a page of most
     * columns.
     */
   private[scan] val Sample = 16384L
 
-  /** A pass stops if more than this share of the first rows passes the filters, or the predicates too; 1 for never. */
+  /** A pass stops if a larger share of the rows read so far passes the filters, or filters and predicates; 1 for never.
+    */
   final case class Stop(aboveFilters: Double = 1, aboveAll: Double = 1)
 
   type BatchObserver = (Int => ColumnVector, Int, Array[Long]) => Unit
@@ -146,8 +147,7 @@ private[scan] final class RowNumbering(rows: RowRanges) {
   private var next0 = if (rows.isEmpty) 0L else rows.start(0)
   private var numbers = new Array[Long](4096)
 
-  /** @return an array whose first n elements are the next n row numbers; reused by the next call
-    */
+  /** @return an array whose first n elements are the next n row numbers; reused by the next call */
   def next(n: Int): Array[Long] = {
     if (numbers.length < n) numbers = new Array[Long](n)
     var i = 0

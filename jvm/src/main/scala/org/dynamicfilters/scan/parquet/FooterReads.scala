@@ -60,8 +60,7 @@ final class FooterReads(relation: HadoopFsRelation, spec: ScanSpec, statistics: 
           val user = UserGroupInformation.getCurrentUser
           def learn(f: PartitionedFile): Unit = if (System.nanoTime() < deadline)
             user.doAs(new PrivilegedExceptionAction[Unit] { override def run(): Unit = one(reader, f) })
-          // False if the settings have changed since the scan's reader was made.
-          // Threads may hang in a file system that does not answer.
+          // Not if threads of an earlier call hang in a file system, or settings have changed since the reader was made.
           if (FooterReads.pool.getQueue.isEmpty && spec.decoding.matches(relation.sparkSession.sessionState.conf)) {
             val all = unknown.map(f => CompletableFuture.runAsync(() => learn(f), FooterReads.pool))
             CompletableFuture.allOf(all: _*).get(millis, TimeUnit.MILLISECONDS)

@@ -18,8 +18,7 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
   private val best = Array.fill(((rowCount + Rows - 1) / Rows).toInt)(Long.MaxValue)
   private val seen = new Array[Boolean](best.length)
 
-  /** @param numbers row numbers of the batch's first n rows
-    */
+  /** @param numbers row numbers of the batch's first n rows */
   def add(v: ColumnVector, n: Int, numbers: Array[Long]): Unit = {
     val checkNulls = v.hasNull
     var i = 0
@@ -37,15 +36,14 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
 
   private lazy val order = best.indices.filter(seen(_)).sortBy(best(_))
 
-  /** The rows of the best windows, a handful of pages. */
-  def first: RowRanges = rows(order.take(First))
+  /** The rows of the best windows. */
+  def bestWindows: RowRanges = rows(order.take(Best))
 
-  /** The rows of the other windows.
-    *
-    * @param bound the key of a row; windows without a better one are left out. None: no bound, all windows. Some(null):
-    *   the bound is SQL NULL
-    */
-  def rest(bound: Option[AnyRef]): RowRanges = rows(order.drop(First).filterNot(w => bound.exists(isNotBetter(w, _))))
+  /** The rows of those other windows that may have a row better than `bound`. None: no bound. Some(null): SQL NULL. */
+  def otherWindows(bound: Option[AnyRef]): Others = {
+    val (worse, better) = order.drop(Best).partition(w => bound.exists(isNotBetter(w, _)))
+    Others(rows(better), isAll = worse.isEmpty)
+  }
 
   private def rows(windows: Seq[Int]): RowRanges = {
     val b = new RowRanges.Builder
@@ -55,7 +53,7 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
 
   /** Whether no row of a window is better than `key`. */
   private def isNotBetter(window: Int, key: AnyRef): Boolean = key match {
-    case null => true // with nulls first, nothing is better; with nulls last, keys of NULL are not gathered
+    case null => true // with nulls first, nothing is better; with nulls last, NULL keys are not collected
     // The least code also stands for NULL, which with nulls first is better than the value with this code.
     case k: java.lang.Long => best(window) >= (k.longValue ^ flip) && (best(window) > Long.MinValue || !spec.nullsFirst)
     case _ => false
@@ -64,11 +62,14 @@ final class KeyWindows(spec: TopKSpec, domain: LongDomain, rowCount: Long) {
 
 object KeyWindows {
 
+  /** @param isAll whether no window is left out */
+  final case class Others(better: RowRanges, isAll: Boolean)
+
   /** Rows of a window; a page has at most 20,000 by default. */
   val Rows = 16384L
 
   /** Windows that are read first. */
-  private[scan] val First = 4
+  private[scan] val Best = 4
 
   def forSpec(spec: TopKSpec, rowCount: Long): Option[KeyWindows] = spec.domain match {
     case d: LongDomain => Some(new KeyWindows(spec, d, rowCount))

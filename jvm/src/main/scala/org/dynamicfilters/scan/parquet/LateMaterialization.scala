@@ -36,7 +36,7 @@ final class LateMaterialization(
   private val filterFields = columns.filter(_.isRead).map(_.ordinal).distinct
   private val topK: Option[TopKSpec] =
     columns.headOption
-      // Rows with the same computed key may differ in the column: the best rows by the column may miss some by the key.
+      // Rows with the same computed key may differ in the column, whose best rows need not be the best by the key.
       .filter(c => c.index == TaskScan.OrderingColumn && !c.filtered.either && c.filtered.key.isEmpty && c.isRead)
       .flatMap(_.filtered.ref.topK)
       .filterNot(_.keepsOrder)
@@ -69,7 +69,7 @@ final class LateMaterialization(
   )
 
   /** @param filters by filtered column of the files
-    * @param either the filters of which a row needs to pass only one; they are All in `filters`
+    * @param either filters of which a row needs to pass only one; `filters` has All in their place
     * @param pages rows that static predicates and filters leave by the page index; None for all
     */
   def decide(
@@ -98,8 +98,8 @@ final class LateMaterialization(
     if (!bound && spec.isForJoinsOnly) return readPlainly
     if (!savesEnough(group)) return readPlainly
     val tracker = task.steps.firstPass
-    // The second part of a row group is found in the same way as the first.
-    if (firstPart.isEmpty && !tracker.isTaken()) return Decision(plain, Some(false))
+    // For the second part of a row group, the first has asked.
+    if (firstPart.isEmpty && !tracker.takesNext()) return Decision(plain, Some(false))
     val candidates = pages.fold(group.rowCount)(_.count)
     val found = run(group, filters, either, pages, splittable, learner)
     // Before a TopK has its first bound, a pass that keeps most rows does not predict the next one.
@@ -117,7 +117,7 @@ final class LateMaterialization(
       Decision(read, Some(true))
     }
     val rows = firstPart.fold(survivors.rows)(d => survivors.rows.intersect(d.rows.complement(group.rowCount)))
-    if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(!_.isFull)) task.foundFewKeys()
+    if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(_.bound.isEmpty)) task.foundFewKeys()
     val passed = rows.count + firstPart.fold(0L)(_.rows.count)
     val share = passed.toDouble / math.max(candidates, 1)
 
@@ -125,13 +125,14 @@ final class LateMaterialization(
       record(passed, 0)
       readLate(GroupRead.Prune(ByRows))
     } else
-      survivors.best.filter(b =>
-        !survivors.complete ||
-          (b.isFull && rows.count > math.max(b.size * MinRowsPerBest, StepTracker.FewRows) && tightens(b, filters.head))
-      ) match {
-        case Some(best) =>
-          val key = best.worstKey
-          val spec = topK.get
+      (for {
+        spec <- topK
+        best <- survivors.best
+        key <- best.bound
+        if !survivors.complete ||
+          (rows.count > math.max(spec.limit * MinRowsPerBest, StepTracker.FewRows) && tightens(spec, key, filters.head))
+      } yield (spec, best, key)) match {
+        case Some((spec, best, key)) =>
           val restBounds =
             // With groups, the rest may have more rows of the keys in the first part.
             if (key == null || spec.distinct) ColumnBounds.unknown
@@ -149,14 +150,11 @@ final class LateMaterialization(
       }
   }
 
-  /** Whether returning these rows first tightens the current bound. */
-  private def tightens(best: FirstRows, inForce: ValueFilter): Boolean = {
-    val k = topK.get
-    !inForce.implies(k.atLeastAsGoodAs(best.worstKey, inclusive = !k.tiesFree))
-  }
+  /** Whether `key` is a tighter bound than the current one. */
+  private def tightens(spec: TopKSpec, key: AnyRef, inForce: ValueFilter): Boolean =
+    !inForce.implies(spec.atLeastAsGoodAs(key, inclusive = !spec.tiesFree))
 
-  /** @return None if most of the first rows pass the filters
-    */
+  /** @return None if the pass was stopped */
   private def run(
       group: RowGroup,
       filters: IndexedSeq[ValueFilter],
@@ -167,12 +165,12 @@ final class LateMaterialization(
   ): Option[Survivors] = {
     val byField = columns.zip(filters).collect { case (c, f) if c.isRead => RowFilter(c.index, c.ordinal, f) }
     val rowFilters = RowFilters(byField, either)
-    val best = if (splittable) topK.map(new FirstRows(_)) else None
+    val best = if (splittable) topK.map(new BestRows(_)) else None
 
     def pass(
         p: FirstPass,
         rows: Option[RowRanges],
-        best: Option[FirstRows],
+        best: Option[BestRows],
         observe: FirstPass.BatchObserver,
         stop: FirstPass.Stop
     ): Option[RowRanges] = {
@@ -229,13 +227,13 @@ final class LateMaterialization(
         val left = of.intersect(candidates)
         if (left.isEmpty) left else passPredicates(Some(left))
       }
-      val first = passed(gathered.first)
-      val (all, better) = (gathered.rest(None), gathered.rest(Option.when(bestRows.isFull)(bestRows.worstKey)))
-      Some(Survivors(first.union(passed(better)), best, complete = better.count == all.count))
+      val first = passed(gathered.bestWindows)
+      val rest = gathered.otherWindows(bestRows.bound)
+      Some(Survivors(first.union(passed(rest.better)), best, complete = rest.isAll))
     }
   }
 
-  /** Bytes to read for these rows, as a share of the bytes to read for `pages`. */
+  /** Share of the bytes of `pages` that is read for these rows; without a page index, of the rows that are decoded. */
   private def byteShare(group: RowGroup, pages: Option[RowRanges], rows: RowRanges): Double =
     // Without a page index, a page is read for each range, beside the range's own rows.
     if (!group.hasPageIndex) math.min(1, (rows.count + rows.ranges * KeyWindows.Rows).toDouble / group.rowCount)
@@ -251,7 +249,7 @@ final class LateMaterialization(
     val requested = bytes.requested(group.block)
     val first = (filterFields ++ costly.flatMap(ordinalsOf)).distinct.map(bytes.columnBytes(group.block, _)).sum
     spec.crossesExchange || spec.isForAggregate || spec.followsUpdates ||
-    requested - first >= first * StepTracker.HalfOfBytes
+    requested - first >= first * MinSavedBytes
   }
 
   override def close(): Unit = passes.values.foreach(_.close())
@@ -259,13 +257,14 @@ final class LateMaterialization(
 
 private[scan] object LateMaterialization {
 
-  /** @param complete whether `rows` has all passing rows. If not, `best` is full and the other rows are not better than
-    *   its worst
-    */
-  final case class Survivors(rows: RowRanges, best: Option[FirstRows], complete: Boolean)
+  /** @param complete whether `rows` has all passing rows. If not, `best` has a bound, and no other row is better */
+  final case class Survivors(rows: RowRanges, best: Option[BestRows], complete: Boolean)
 
   /** The best rows are returned first only if there are at least this many times as many rows. */
   val MinRowsPerBest = 8L
+
+  /** The other columns must have at least this many times the bytes of the columns that are read first. */
+  private val MinSavedBytes = 0.5
 
   /** Above this share of rows or bytes, reading all costs less than skipping. */
   val ReadAllShare = 0.9

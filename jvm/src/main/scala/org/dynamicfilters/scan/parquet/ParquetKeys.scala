@@ -56,8 +56,7 @@ object ParquetKeys {
   private val GregorianDay = -141427
   private val SettledMicros = -2177452800000000L
 
-  /** @param legacyCalendar whether the file's dates and timestamps are rebased when read
-    */
+  /** @param legacyCalendar whether the file's dates and timestamps are rebased when read */
   def forType(domain: KeyDomain, file: PrimitiveType, legacyCalendar: Boolean): Option[ParquetKeys] = {
     val annotation = Option(file.getLogicalTypeAnnotation)
     val physical = file.getPrimitiveTypeName

@@ -21,8 +21,7 @@ import org.dynamicfilters.scan.RowRanges
   */
 private[scan] object SelectedRows {
 
-  /** @param indexed whether all requested columns have an offset index. If not, all of them must be flat
-    */
+  /** @param indexed whether all requested columns have an offset index. If not, all of them must be flat */
   def read(reader: ParquetFileReader, group: Int, rowCount: Long, rows: RowRanges, indexed: Boolean): PageReadStore =
     if (indexed || rows.count == rowCount) reader.readFilteredRowGroup(group, ParquetRowRanges(rows, rowCount))
     else if (rows.isEmpty) null
@@ -35,20 +34,8 @@ private final class SelectedPages(all: PageReadStore, rows: RowRanges) extends P
     new SelectedPageReader(all.getPageReader(column), rows)
   override def getRowCount: Long = rows.count
   override def getRowIndexOffset: Optional[java.lang.Long] = all.getRowIndexOffset
-  override def getRowIndexes: Optional[PrimitiveIterator.OfLong] = Optional.of(new PrimitiveIterator.OfLong {
-    private var range = 0
-    private var row = rows.start(0)
-    override def hasNext: Boolean = range < rows.ranges
-    override def nextLong(): Long = {
-      val r = row
-      if (row < rows.end(range)) row += 1
-      else {
-        range += 1
-        if (range < rows.ranges) row = rows.start(range)
-      }
-      r
-    }
-  })
+  override def getRowIndexes: Optional[PrimitiveIterator.OfLong] =
+    Optional.of(ParquetRowRanges(rows, all.getRowCount).iterator())
   override def close(): Unit = Closing(all)
 }
 
@@ -151,8 +138,7 @@ private[scan] object ParquetRowRanges {
     ParquetRanges.create(rowCount, java.util.stream.IntStream.range(0, rows.ranges).iterator(), index)
   }
 
-  /** @param ranges an instance of Parquet's class
-    */
+  /** @param ranges an instance of Parquet's class */
   def rows(ranges: AnyRef): RowRanges = {
     val rows = new RowRanges.Builder
     ranges.asInstanceOf[ParquetRanges].getRanges.asScala.foreach(r => rows.add(r.from, r.to))

@@ -54,8 +54,7 @@ final class StatisticsLearner(scan: SplitRead, access: ParquetReaderAccess, colu
     private var (min, max) = (Long.MaxValue, Long.MinValue)
     private var values, nulls = false
 
-    /** @param column by position in the required schema
-      */
+    /** @param column by position in the required schema */
     def add(column: Int => ColumnVector, n: Int): Unit = {
       val v = column(columns(at).ordinal)
       val checkNulls = v.hasNull
