@@ -80,7 +80,7 @@ private object IcebergSplits extends Logging {
       }
       Option(Reflect.call(scan, "scan")).filter(_ => columns.exists(_.isDefined)).map { inner =>
         val names = spec.columns.zip(columns).collect { case (c, Some(_)) => c.name }.distinct
-        // The description has the table, snapshot and filters.
+        // The description has the table, the snapshot and the filters (Iceberg 1.12).
         val bounds = PlannedBounds((scan.description(), columns.map(_.map(_.key))))(planned(inner, names, columns))
         new SplitBounds(parts(_, spec, bounds), bounds.size.toLong)
       }
