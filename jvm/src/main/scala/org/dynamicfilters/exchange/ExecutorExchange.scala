@@ -79,8 +79,9 @@ object ExecutorExchange extends Logging {
     } catch {
       case NonFatal(e) =>
         counters.add(ExchangeCounter.sendFailed)
-        state.compareAndSet(State.Connecting, State.Failed)
+        // Before a task can connect again.
         Executions.instance.connect(None)
+        state.compareAndSet(State.Connecting, State.Failed)
         if (!hasWarned.getAndSet(true))
           logWarning(
             "Dynamic filters: this executor shares no filters with others, the driver's endpoint does not answer",
@@ -176,10 +177,10 @@ object ExecutorExchange extends Logging {
         case None => Left(NoAnswer.Lost)
         case Some(wire) =>
           val bytes = request.toByteArray
-          counters.add(ExchangeCounter.sent)
-          counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
           val millis = math.min(OptionalMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
           val answer = TestHooks.current.asks(bytes)(wire.ask(_, millis))
+          counters.add(ExchangeCounter.sent)
+          counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
           if (answer.isEmpty) Left(NoAnswer.Empty)
           else
             // Bounds of several TopKs by long texts may exceed the limit of other messages.
