@@ -46,7 +46,7 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
 
     private def liveJoin(state: JoinState): LiveFilter = {
       val made = new LiveJoin(id, state, this, outbox)
-      // Spark's scheduler may call it.
+      // Spark's scheduler may call this.
       state.onSettled { () =>
         schedule.later(0) {
           if (isOpen) build(state)

@@ -19,7 +19,7 @@ private[exchange] final class ExchangePace(schedule: Schedule, clock: () => Long
   def soon(send: => Long): Unit = if (!isScheduled.get && isScheduled.compareAndSet(false, true)) {
     val wait = math.max(0L, (notBefore - clock()) / 1000000)
     val will = schedule.later(wait) {
-      // First, so that news that come meanwhile are scheduled again.
+      // Before the send, so that news that come meanwhile are scheduled again.
       isScheduled.set(false)
       val bytes = send
       notBefore = clock() + math.max(EveryMillis, bytes * 1000 / BytesPerSecond) * 1000000

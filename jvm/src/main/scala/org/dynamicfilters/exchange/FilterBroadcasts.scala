@@ -20,8 +20,7 @@ object FilterBroadcasts {
   // removes the blocks.
   private val made = Collections.synchronizedMap(new WeakHashMap[Broadcast[Array[Byte]], Unit])
 
-  /** @param executionId executors drop their copies when this execution ends; None where there is none
-    */
+  /** @param executionId executors drop their copies when this execution ends; None where there is none */
   def apply(sc: SparkContext, executionId: Option[Long], bytes: Array[Byte]): Broadcast[Array[Byte]] = {
     val b = sc.broadcast(bytes)
     made.put(b, ())

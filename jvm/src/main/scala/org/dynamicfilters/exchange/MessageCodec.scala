@@ -66,8 +66,7 @@ object MessageCodec {
   def filterRequest(executionId: Long, table: Long, filter: FilterName): ExchangeMessage =
     of(executionId)(_.setFilterRequest(FilterRequest.newBuilder().setTable(table).setFilter(name(filter))))
 
-  /** @param isFirst whether there was no attempt of the partition before
-    */
+  /** @param isFirst whether there was no attempt of the partition before */
   def snapshotRequest(executionId: Long, table: Long, partition: Int, isFirst: Boolean): ExchangeMessage =
     of(executionId)(
       _.setSnapshotRequest(SnapshotRequest.newBuilder().setTable(table).setPartition(partition).setIsFirst(isFirst))
@@ -146,7 +145,7 @@ object MessageCodec {
 
   def name(f: FilterNameMessage): FilterName = FilterName(f.getFilterId, f.getRun)
 
-  /** Its keys begin with the SQL NULLs. */
+  /** The message has the number of NULLs, which come first, and the other keys. */
   def contribution(spec: TopKSpec, c: Contribution): TopKContribution = {
     val b = TopKContribution.newBuilder().setPartition(c.partition).setAttempt(c.attempt)
     c.keys.foreach { k =>

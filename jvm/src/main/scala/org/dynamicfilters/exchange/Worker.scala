@@ -10,8 +10,7 @@ import org.apache.spark.internal.Logging
 /** Does work later, one piece after the other. */
 trait Schedule {
 
-  /** @return false if the work will not be done
-    */
+  /** @return false if the work will not be done */
   def later(millis: Long)(work: => Unit): Boolean
 }
 
@@ -43,8 +42,7 @@ final class Worker(name: String, capacity: Int, counters: ExchangeCounters, maxB
   /** Returns false if too much waits already, or the worker was stopped. */
   override def later(millis: Long)(work: => Unit): Boolean = later(millis, 0)(work)
 
-  /** @param bytes bytes of the message that waits with the work
-    */
+  /** @param bytes bytes of the message that waits with the work */
   def later(millis: Long, bytes: Int)(work: => Unit): Boolean = {
     def release(): Unit = {
       waiting.decrementAndGet()

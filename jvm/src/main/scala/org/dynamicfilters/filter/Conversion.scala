@@ -6,8 +6,7 @@ package org.dynamicfilters.filter
 private[filter] object Conversion {
   import ValueFilter._
 
-  /** @param converted converts the filter from one integer type to another
-    */
+  /** @param converted converts the filter from one integer type to another */
   def ofIntegers(f: ValueFilter, from: KeyDomain, to: KeyDomain)(
       converted: LongDomain => ValueFilter
   ): ValueFilter =

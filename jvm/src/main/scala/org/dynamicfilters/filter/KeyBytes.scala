@@ -27,8 +27,7 @@ private[dynamicfilters] object KeyBytes {
   def hash(bytes: UTF8String): Long =
     XXH64.hashUnsafeBytes(bytes.getBaseObject, bytes.getBaseOffset, bytes.numBytes, seed)
 
-  /** @param bytes never changed
-    */
+  /** @param bytes never changed */
   def key(d: ObjectDomain, bytes: Array[Byte]): AnyRef = d.dataType match {
     case t: DecimalType =>
       Decimal(new java.math.BigDecimal(new java.math.BigInteger(bytes), t.scale), t.precision, t.scale)

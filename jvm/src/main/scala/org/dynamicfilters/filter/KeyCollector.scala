@@ -33,8 +33,7 @@ object KeyCollector {
   def ofIntervals(domain: LongDomain, operators: Seq[Comparison.Value], limits: KeyLimits): KeyCollector =
     new IntervalCollector(domain, operators.toIndexedSeq, limits.inMaxValues)
 
-  /** @param partitions number of tasks that share the limits
-    */
+  /** @param partitions number of tasks that share the limits */
   def apply(domain: KeyDomain, limits: KeyLimits, partitions: Int): KeyCollector = domain match {
     case d: LongDomain => new NumberKeys(d, limits.perPartition(partitions))
     case d: ObjectDomain => new ObjectKeys(d, limits.inMaxValues, limits.perPartition(partitions))

@@ -7,7 +7,7 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
   * @param maxRows a build side with more distinct keys gives its range only
   * @param inMaxValues with more keys the filter is a bitmap or a bloom filter; with more intervals, a range
   * @param bloomFpp target false positive rate, between 0 and 1
-  * @param maxFilterBytes a larger encoded filter is reduced; also the memory of all collecting partitions together
+  * @param maxFilterBytes a larger encoded filter is reduced; also the memory of each collecting partition
   * @param maxSentBytes bytes that all partitions together may send
   */
 final case class KeyLimits(
@@ -18,7 +18,9 @@ final case class KeyLimits(
     maxSentBytes: Long = Long.MaxValue
 ) {
 
-  /** The limits of one partition's distinct keys. An encoded number takes at least one byte unless it is part of a bitmap. */
+  /** The limits of one partition's distinct keys. An encoded number takes at least one byte unless it is part of a
+    * bitmap.
+    */
   private[filter] def perPartition(partitions: Int): DistinctLimits = {
     val sent =
       math.min(share(maxFilterBytes, partitions).max(KeyLimits.alwaysKeys * 8), share(maxSentBytes, partitions))
@@ -42,7 +44,7 @@ object KeyLimits {
   /** Bytes that are sent even if a limit is lower: Spark's own part of a task result is larger. */
   private val alwaysSent = 1024L
 
-  /** Twice as many fit into an array. */
+  /** An array has room for twice as many, which sorting needs. */
   private val mostKeys = 1 << 29
 }
 

@@ -208,8 +208,7 @@ private[filter] object MemberAlgebra {
     }
   }
 
-  /** @param range from the least to the greatest member
-    */
+  /** @param range from the least to the greatest member */
   private def exact(keys: KeySet, range: Range): ValueFilter =
     if (keys.size == 1) range.simplest else Members(range, keys)
 

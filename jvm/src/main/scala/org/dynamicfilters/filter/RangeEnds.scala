@@ -38,7 +38,7 @@ private[filter] object LongInterval {
     if (end.inclusive) Some(key) else if (key == Long.MinValue) None else Some(key - 1)
   }
 
-  /** Takes the one code that no floating point number has off both ends, so that a range of one code has one value. */
+  /** Moves an end off the code that no floating point number has, so that a range of one code has one value. */
   private def trim(domain: LongDomain, lo: Long, hi: Long): LongInterval =
     if (!domain.isFloating) LongInterval(lo, hi)
     else

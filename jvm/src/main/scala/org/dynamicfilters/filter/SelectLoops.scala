@@ -8,7 +8,7 @@ import org.apache.spark.sql.vectorized.ColumnVector
   *
   * A row is always written to the next free place, which is kept or not; the JIT compiles that without a branch that
   * could be mispredicted. Numbers take two loops: the first keeps the rows within the range and stores their codes, the
-  * second looks these up. What both match on, a type and a class, is the same for all rows of a loop.
+  * second looks these up. The type of the column and the class of the test are the same for all rows of a loop.
   */
 private[filter] object SelectLoops {
 

@@ -8,8 +8,7 @@ import java.lang.ref.SoftReference
 final class SoftCached[A <: AnyRef] {
   private var made: SoftReference[A] = _
 
-  /** @param make makes the value, the same for every caller; None or an exception if that fails now
-    */
+  /** @param make makes the value, the same for every caller; None or an exception if that fails now */
   def value(make: => Option[A]): Option[A] = synchronized {
     Option(made).flatMap(r => Option(r.get)).orElse {
       val now = make

@@ -26,8 +26,7 @@ object SparkLines {
     refusal == null
   }
 
-  /** @param version the version of Spark or of a distribution, such as `4.1.4` or `4.2.0-amzn-1`
-    */
+  /** @param version the version of Spark or of a distribution, such as `4.1.4` or `4.2.0-amzn-1` */
   private[lifecycle] def isSupported(version: String): Boolean = {
     val numbers = version.split("[^0-9]")
     numbers.length > 1 && supported.contains(numbers(0) + "." + numbers(1))

@@ -31,8 +31,7 @@ final class TapSource extends Serializable {
     this.dropped = dropped
   }
 
-  /** @param partition of the tap's RDD, not the task's: see [[TaskFilters.start]]
-    */
+  /** @param partition of the tap's RDD, not the task's: see [[TaskFilters.start]] */
   def start(partition: Int): TopKTap = {
     val context = TaskContext.get()
     parts.fold(new TopKTap(Array.empty, Array.empty, null)) { parts =>
@@ -40,7 +39,7 @@ final class TapSource extends Serializable {
       val bounds = Option.when(TaskSnapshots.outputMustBeFixed) {
         TaskSnapshots.ofPartition(context, snapshots, partition).map {
           case SnapshotFilter.Bound(b) => b
-          // Then the attempt's own bound is all it has.
+          // Without a snapshot, the attempt has its own bound alone.
           case _ => TopKBound.none
         }
       }
@@ -114,8 +113,8 @@ final class TopKTap private[operators] (tasks: Array[TaskTopK], keys: Array[Int]
 private[operators] object TopKTap {
   private val MostReportedBytes = 4096
 
-  /** Whether generated code can call `accepts` with values of the type. Not with decimals, whose scale there may differ from
-    * their type's.
+  /** Whether generated code can call `accepts` with values of the type. Not with decimals, whose scale there may differ
+    * from their type's.
     */
   def supportsCodegen(dataType: DataType): Boolean = dataType match {
     case _: DecimalType => false

@@ -28,8 +28,7 @@ object AggregatePlanner {
   def columns(a: BaseAggregateExec): Seq[String] =
     a.aggregateExpressions.flatMap(e => extremum(e.aggregateFunction)).flatMap(_.key.references.map(_.name)).distinct
 
-  /** @return the new child of the aggregate, or why it produces no filter
-    */
+  /** @return the new child of the aggregate, or why it produces no filter */
   def plan(a: BaseAggregateExec, conf: SQLConf): Either[Reason, SparkPlan] =
     for {
       _ <- Either.cond(a.groupingExpressions.isEmpty, (), Reasons.ExtremesByGroup)

@@ -17,8 +17,7 @@ import org.apache.spark.sql.execution.joins.BaseJoinExec
   */
 object BuildEstimates {
 
-  /** @return None if nothing is known of the side
-    */
+  /** @return None if nothing is known of the side */
   def estimate(build: SparkPlan): Option[Estimate] = below(build, build).orElse(planned(build))
 
   private def planned(side: SparkPlan): Option[Estimate] = JoinSides.logical(side).map(Estimates.estimate)

@@ -33,8 +33,7 @@ final class GroupTopKPlanner(topK: TakeOrderedAndProjectExec, conf: SQLConf, why
     case _ => false
   }
 
-  /** @param above operators above the plan up to the TopK, the lowest first
-    */
+  /** @param above operators above the plan up to the TopK, the lowest first */
   private def down(plan: SparkPlan, key: Attribute, above: List[SparkPlan]): Either[Reason, SparkPlan] = plan match {
     case p: ProjectExec =>
       if (!p.projectList.forall(_.deterministic)) Left(Reasons.NonDeterministic("projection"))

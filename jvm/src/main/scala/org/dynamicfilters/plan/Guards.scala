@@ -10,7 +10,7 @@ import org.apache.spark.sql.types._
   */
 private[plan] final class Guards private (notZero: Set[Expression]) {
 
-  /** Adds what a condition shows if it is true. Without `isTrue`: what it shows if it is false or NULL. */
+  /** Adds what cannot be zero if a condition is true, or without `isTrue`, if it is false or NULL. */
   def knowing(condition: Expression, isTrue: Boolean): Guards = new Guards(notZero ++ Guards.notZero(condition, isTrue))
 
   /** Whether the expression is NULL or not zero. */

@@ -15,8 +15,7 @@ import org.apache.spark.sql.types._
   */
 private[plan] object NeverFails {
 
-  /** @param functionOf the aggregate function whose result an attribute is, if known
-    */
+  /** @param functionOf the aggregate function whose result an attribute is, if known */
   def apply(e: Expression, functionOf: ExprId => Option[AggregateFunction] = _ => None): Boolean =
     new NeverFails(functionOf, Guards.none).all(e)
 

@@ -17,9 +17,10 @@ import org.dynamicfilters.reasons.{Reason, Reasons}
 
 /** Pushes a filter down from its producer to scans, by attribute id. Used by the planners of all producers.
   *
-  * An operator lets a filter on column c pass if dropping input rows by c only changes output rows that the filter excludes
-  * too, and if those rows cannot make an expression fail up to the producer ([[ExcludedRows]]). All operators that are not
-  * listed stop the filter. Filters on several columns, of which a row needs to pass one, pass an operator together.
+  * An operator lets a filter on column c pass if dropping input rows by c only changes output rows that the filter
+  * excludes too, and if those rows cannot make an expression fail up to the producer ([[ExcludedRows]]). Operators that
+  * are not listed stop the filter; a new one is listed here, in [[ExcludedRows]] and in [[Repeatable]]. Filters on
+  * several columns, of which a row needs to pass one, pass an operator together.
   *
   * @param key the column's role for the producer, for reasons: "the sort key"
   * @param producer expressions that the producer evaluates for each row
@@ -35,7 +36,8 @@ final class PushDown(
   // Grows each time a branch of a union, or the own side of a join whose other side is filtered, stays unfiltered.
   private var unfiltered = 0
 
-  /** The plan with the filter in at least one of the scans that the columns come from, or why no scan can be filtered. */
+  /** The plan with the filter in at least one of the scans that the columns come from, or why no scan can be filtered.
+    */
   def apply(plan: SparkPlan, columns: Seq[Attribute], computed: Option[Expression] = None): Either[Reason, SparkPlan] =
     down(plan, columns, Path(crossed = false, Nil, computed))
 
@@ -237,7 +239,9 @@ final class PushDown(
 
 object PushDown {
 
-  /** Pushes the filter of a condition on `compared`, which is a column or computed from one, to scans of the same stage. */
+  /** Pushes the filter of a condition on `compared`, which is a column or computed from one, to scans of the same
+    * stage.
+    */
   def fromCondition(plan: SparkPlan, condition: Expression, compared: Expression)(
       toScan: Reached => Either[Reason, SparkPlan]
   ): Either[Reason, SparkPlan] = JoinKeys.column(compared, "the column").flatMap { case (column, computed) =>
@@ -282,8 +286,9 @@ object PushDown {
 
   /** Why exchanges of a plan must not be filtered, if so.
     *
-    * If an expression depends on the partition of a row after a shuffle, none may be: adaptive execution coalesces partitions by
-    * the bytes of all shuffles that a stage reads together, so a filter below any of them may change partitions.
+    * If an expression depends on the partition of a row after a shuffle, none may be: adaptive execution coalesces
+    * partitions by the bytes of all shuffles that a stage reads together, so a filter below any of them may change
+    * partitions.
     */
   def whyKeep(plan: SparkPlan, isShared: SparkPlan => Boolean): SparkPlan => Option[Reason] = {
     lazy val shows = Repeatable.showsPartitions(plan)
@@ -315,8 +320,8 @@ object PushDown {
     val withinStage: Reach = Reach(beyondExchange = false, (_, _) => None, () => false)
   }
 
-  /** Why a bound stops at the operator: the scan has to be in the producer's own stage, without an operator between that reads all
-    * its input before it returns a row.
+  /** Why a bound stops at the operator: the scan has to be in the producer's own stage, without an operator between
+    * that reads all its input before it returns a row.
     */
   def stopsBound(plan: SparkPlan): Reason = plan match {
     case _: SortExec | _: BaseAggregateExec | _: WindowExecBase | _: window.WindowGroupLimitExec =>

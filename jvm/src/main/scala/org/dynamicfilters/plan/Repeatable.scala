@@ -27,8 +27,8 @@ object Repeatable {
     */
   def rows(plan: SparkPlan): Option[Reason] = check(plan, inOrder = true)
 
-  /** Whether the plan, or a broadcast in it, reads cached data: lost blocks may come back in another order. A TopK must
-    * then keep every row that equals the bound, so that positions do not matter.
+  /** Whether an operator of this stage reads cached data: lost blocks may come back in another order. A TopK must then
+    * keep every row that equals the bound, so that positions do not matter.
     */
   def readsCachedData(plan: SparkPlan): Boolean = plan.exists {
     case CachedScans(_) => true

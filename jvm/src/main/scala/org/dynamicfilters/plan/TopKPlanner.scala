@@ -43,16 +43,14 @@ object TopKPlanner {
       Wanted(first.child, first.direction == Ascending, first.nullOrdering == NullsFirst, limit, tiesFree, distinct)
   }
 
-  /** @return the new child of the TopK, or why it produces no filter
-    */
+  /** @return the new child of the TopK, or why it produces no filter */
   def plan(topK: TakeOrderedAndProjectExec, conf: SQLConf): Either[Reason, SparkPlan] = {
     val first = Wanted(topK.sortOrder.head, topK.limit, tiesFree = topK.sortOrder.length == 1, distinct = false)
     val (input, key) = MonotoneExpressions.asColumns(topK.child, Seq(first.key))
     tapped(input, first.copy(key = key.head), topK, conf)
   }
 
-  /** @param input an operator all of whose rows reach the TopK
-    */
+  /** @param input an operator all of whose rows reach the TopK */
   def tapped(input: SparkPlan, wanted: Wanted, producer: SparkPlan, conf: SQLConf): Either[Reason, SparkPlan] = {
     val max = Settings.get(conf, Settings.TopKMaxLimit)
     for {
@@ -120,8 +118,7 @@ object TopKPlanner {
   */
 object WindowLimitPlanner {
 
-  /** @return the operator's new child, or why it produces no filter; None for the second limit, above the exchange
-    */
+  /** @return the operator's new child, or why it produces no filter; None for the second limit, above the exchange */
   def plan(w: WindowGroupLimitExec, conf: SQLConf): Option[Either[Reason, SparkPlan]] = {
     // The tap goes below the sort, which reads all rows before it returns the first.
     val input = w.child match {

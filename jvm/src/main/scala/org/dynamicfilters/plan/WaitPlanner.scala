@@ -33,8 +33,7 @@ final class WaitPlanner(probe: SparkPlan, build: SparkPlan) {
 
 object WaitPlanner {
 
-  /** @param selectivity estimated share of the build side's keys that its conditions leave
-    */
+  /** @param selectivity estimated share of the build side's keys that its conditions leave */
   private[plan] def forPlans(probe: LogicalPlan, build: LogicalPlan, selectivity: Double): Wait = {
     val (toRead, first) = (Estimates.reading(probe), Estimates.reading(build))
     val mayTakeLong = callsFunctions(build)

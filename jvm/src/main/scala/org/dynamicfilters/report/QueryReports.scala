@@ -67,8 +67,7 @@ final case class FilterText(form: String, expression: String, hasValues: Boolean
 object FilterText {
   val All: FilterText = forFilter(ValueFilter.All, Nil)
 
-  /** @param columns names of the filtered columns; a union has one for each of its branches
-    */
+  /** @param columns names of the filtered columns; a union has one for each of its branches */
   def forFilter(filter: ValueFilter, columns: Seq[String]): FilterText =
     FilterText(filter.form, filter.expression(columns.headOption.getOrElse("")), filter.hasValues)
 }
@@ -76,8 +75,7 @@ object FilterText {
 /** A filter as reports keep it. */
 trait FilterRecord {
 
-  /** @param running whether the execution has not ended yet
-    */
+  /** @param running whether the execution has not ended yet */
   def view(executionId: Long, running: Boolean): FilterView
 }
 

@@ -12,8 +12,7 @@ object NoFilter extends Enumeration {
   */
 object QuerySummary {
 
-  /** @param none used if there is no filter at all
-    */
+  /** @param none used if there is no filter at all */
   def of(q: QueryEntry, none: NoFilter.Value): String = {
     val (inForce, others) = q.filters.partition(_.inForce)
     if (inForce.nonEmpty) {

@@ -17,13 +17,11 @@ final case class Disjunct(column: Int, filter: ValueFilter, effect: Pruner.Effec
   */
 final class Disjunction private (filters: IndexedSeq[Disjunct]) {
 
-  /** @param ofColumn rows in pages that the filter of a column does not exclude; None if unknown
-    */
+  /** @param ofColumn rows in pages that the filter of a column does not exclude; None if unknown */
   def rowsOfPages(ofColumn: Int => Option[RowRanges]): Option[RowRanges] =
     filters.map(f => ofColumn(f.column)).reduce((a, b) => for (x <- a; y <- b) yield x.union(y))
 
-  /** @param field position of a column in the required schema; None if first passes do not read it
-    */
+  /** @param field position of a column in the required schema; None if first passes do not read it */
   def pass(field: Int => Option[Int]): Option[DisjunctionTest] = {
     val fields = filters.map(f => field(f.column))
     Option.when(fields.forall(_.isDefined))(new DisjunctionTest(fields.map(_.get).zip(filters.map(_.filter))))
@@ -32,8 +30,7 @@ final class Disjunction private (filters: IndexedSeq[Disjunct]) {
 
 object Disjunction {
 
-  /** @return None if the disjunction excludes no row
-    */
+  /** @return None if the disjunction excludes no row */
   def from(all: IndexedSeq[Disjunct]): Option[Disjunction] = {
     val possible = all.filter(_.effect != Pruner.PassesNone)
     Option.when(possible.nonEmpty && possible.forall(_.effect != Pruner.PassesAll))(new Disjunction(possible))
@@ -46,8 +43,7 @@ object Disjunction {
   */
 final class DisjunctionTest(filters: Seq[(Int, ValueFilter)]) {
 
-  /** @param vector by position in the required schema
-    */
+  /** @param vector by position in the required schema */
   def select(vector: Int => ColumnVector, s: Selection): Unit = {
     val candidates = Arrays.copyOf(s.rows, s.count)
     val passing = new BitSet

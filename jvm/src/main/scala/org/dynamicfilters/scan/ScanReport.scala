@@ -168,7 +168,7 @@ final class ScanFiles extends Serializable {
 
 /** Numbers of files of a scan.
   *
-  * @param read files from which rows were returned
+  * @param read files from which rows were returned, or may have been
   * @param excluded files that were excluded and never opened
   */
 final case class FileCounts(read: Long, opened: Long, excluded: Long) {
@@ -206,8 +206,8 @@ object ReportRoom {
 
   def unlimited: ReportRoom = new ReportRoom(Long.MaxValue)
 
-  /** The room of a task: 1/64 of `maxResultSize`, divided by the number of tasks. At most 256 KiB, and at least 16 KiB,
-    * or all of that 1/64 if it is less.
+  /** The room of a task: 1/64 of `maxResultSize`, divided by the number of tasks. Between 16 and 256 KiB, but never
+    * more than 1/64 of `maxResultSize`.
     *
     * @param maxResultSize `spark.driver.maxResultSize` in bytes; 0 for no limit
     * @param tasks number of tasks of the stage

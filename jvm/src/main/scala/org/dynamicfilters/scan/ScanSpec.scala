@@ -220,8 +220,7 @@ final case class ReaderSetup(pushedDown: Seq[Filter], conf: Configuration)
   */
 sealed abstract class Wait(most: Long, val endsAtStart: Boolean = false) {
 
-  /** @param longest limit by the setting, in milliseconds
-    */
+  /** @param longest limit by the setting, in milliseconds */
   final def millis(longest: Long): Long = math.min(longest, most)
 }
 

@@ -5,8 +5,8 @@ import org.dynamicfilters.state.{Executions, StepTracker}
 /** The trackers of a scan's steps ([[StepTracker]]). The tasks of an execution share them in a process.
   *
   * @param executionId None if tasks share nothing
-  * @param giveUp largest share of passing rows at which a step pays; at 1 each is taken, at any cost. First passes have
-  *   the session's: rows that are read without one are tested afterwards
+  * @param giveUp largest share of passing rows at which lookups and tests of rows pay; at 1 they are always made. First
+  *   passes have the session's, because they do not change which rows the scan returns
   */
 private[scan] final class ScanSteps(spec: ScanSpec, executionId: Option[Long], giveUp: Double) {
 

@@ -45,7 +45,7 @@ final class SentFilters private (
       .filter(_.name == encoded.name)
       .map(_.filter)
       .orElse(Executions.instance.contents(execution, encoded.name)(FilterCodec.decode(encoded.bytes).toOption))
-      // What cannot be decoded lets everything pass.
+      // A filter that cannot be decoded passes all rows.
       .orElse(Some(ValueFilter.All))
   }
 }

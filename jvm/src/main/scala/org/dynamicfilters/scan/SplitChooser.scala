@@ -58,8 +58,7 @@ object SplitChooser {
     }
   }
 
-  /** @param bounds by column of the spec, bounds that hold if the file is unchanged since it was listed
-    */
+  /** @param bounds by column of the spec, bounds that hold if the file is unchanged since it was listed */
   final case class Split(file: PartitionedFile, facts: SplitFacts, bounds: IndexedSeq[ColumnBounds])
 
   /** @param pruner has the complete filters

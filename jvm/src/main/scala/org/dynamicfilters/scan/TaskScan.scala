@@ -56,7 +56,8 @@ final class TaskScan(
     fewKeys = false
   }
 
-  /** Whether a row group of the partition had fewer distinct keys than a TopK over groups needs. */
+  /** Whether fewer distinct keys of some row group of the partition passed the filters than a TopK over groups needs.
+    */
   private var fewKeys = false
   def hasFewKeys: Boolean = fewKeys
   def foundFewKeys(): Unit = fewKeys = true

@@ -127,8 +127,7 @@ object Settings {
   /** Whether a key is below our prefix, or below a likely misspelling of it. Ignores case. */
   def isMeant(key: String): Boolean = LooksLikeOurs.matches(key)
 
-  /** @return the error for a key that looks like a setting and is none; None for any other key
-    */
+  /** @return the error for a key that looks like a setting and is none; None for any other key */
   def refusal(key: String): Option[UserError] =
     if (!isMeant(key) || R.isRegistered(key)) None
     else {
@@ -139,8 +138,7 @@ object Settings {
       Some(new UserError("DYNAMIC_FILTER_UNKNOWN_SETTING", s"${UserError.shown(key, 100)}: no such setting$right"))
     }
 
-  /** @return the error for the first of an application's settings that is none or has a wrong value
-    */
+  /** @return the error for the first of an application's settings that is none or has a wrong value */
   def refusalAtStart(conf: Iterable[(String, String)]): Option[UserError] = conf.iterator
     .flatMap { case (key, value) =>
       refusal(key).orElse(

@@ -45,8 +45,7 @@ object JoinRecord {
   /** Receives what a tap shows of its filter as metrics, on the driver. */
   trait Metrics {
 
-    /** @param distinct number of keys that pass, if known
-      */
+    /** @param distinct number of keys that pass, if known */
     def complete(bytes: Int, distinct: Option[Long]): Unit
 
     /** A scan waited this long. */

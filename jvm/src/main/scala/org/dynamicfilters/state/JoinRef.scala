@@ -105,7 +105,7 @@ final class JoinRef private (
   }
   override def hashCode: Int = hash
 
-  // On failure, unlike those of any other filter.
+  // If listing fails, the id, so that the filter equals no other.
   @transient private lazy val contents: Any =
     try facts.listed
     catch { case PluginFailure(_) => id }

@@ -95,7 +95,7 @@ object JoinWaits extends Logging {
     Pool("broadcast-exchange", "spark.sql.broadcastExchange.maxThreadThreshold" -> 128, threadsEach = 2)
   private val pools = Seq(shuffles, broadcasts)
 
-  /** Of one execution: filters of started scans, filters that scans wait for, and filters of started build sides. */
+  /** The filters of one execution: those of started scans, those that scans wait for, those of started build sides. */
   private final class Waits extends AutoCloseable {
     val scanned, waiting = new ConcurrentHashMap[Long, JoinRef]()
     val started = new ConcurrentHashMap[JoinRef, JoinRef]()

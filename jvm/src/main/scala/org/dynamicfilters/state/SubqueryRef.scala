@@ -46,8 +46,7 @@ final class SubqueryRef private (
 
 object SubqueryRef {
 
-  /** @param values the expressions that the column is compared with, by operator
-    */
+  /** @param values the expressions that the column is compared with, by operator */
   def apply(domain: KeyDomain, operators: Seq[Comparison.Value], values: Seq[Expression]): SubqueryRef =
     FilterRef.register(new SubqueryRef(FilterRef.nextId(), domain, operators, values))
 }

@@ -73,8 +73,7 @@ object TestHooks {
   /** The hooks of this process. */
   def current: TestHooks = installed
 
-  /** @param hooks None for the plain ones
-    */
+  /** @param hooks None for the plain ones */
   def install(hooks: Option[TestHooks]): Unit = {
     installed.stop()
     installed = hooks.getOrElse(Plain)

@@ -29,8 +29,8 @@ trait ContributionSink {
   * For distinct keys, all partitions and attempts share one set, because a key exists if any of them has seen it. With
   * one list for each partition, a thousand tasks with the same thousand keys would hold a million.
   *
-  * Memory: at most `limit` keys for each running partition, and `limit` for all ended ones. Thread-safe; readers of
-  * `bound` take no lock.
+  * Memory: at most `limit` keys, beside those of contributions that are being taken. Thread-safe; readers of `bound`
+  * take no lock.
   *
   * @param onChange called after each contribution, by its thread, to send news to the rest of the cluster
   */

@@ -9,7 +9,7 @@ import org.dynamicfilters.filter.{ColumnBounds, KeyDomain}
   * The text is not exact:
   *   - Timestamps are truncated to milliseconds, and some writers truncate zone offsets to minutes.
   *   - The column's type may have been widened since.
-  *   - With deleted rows, only a NULL count of none or all is exact.
+  *   - With deleted rows, a NULL count is exact only if it is 0 or the number of rows.
   *   - Dates before 1582 may be of another calendar, or BC.
   *
   * Strings are truncated, long decimals may have gone through a double, and writers differ in what they say of NaN:

@@ -7,9 +7,9 @@ import org.dynamicfilters.filter.ColumnBounds
 
 /** Cache of the bounds in tables' logs, read once for each version for all columns of a scan. On the driver.
   *
-  * A version is not read if few of its scanned files are not known from another version. The bounds of known files
-  * still hold, and the others are opened. So the log of a table with a commit for each query, such as a MERGE, is read
-  * only now and then.
+  * The log of a version is read only if many of its scanned files are unknown from other versions. The bounds of known
+  * files still hold, and the others are opened. So the log of a table with a commit for each query, such as a MERGE, is
+  * read only now and then.
   *
   * Bounded by the number of files. Drops the least recently used columns first.
   */
@@ -73,8 +73,8 @@ object TableStatistics {
   /** A column without files counts as one file. */
   private val Overhead = 10L
 
-  /** The log is not read if at most one file of the table in so many is scanned but not known. Opening them is cheaper:
-    * the job that reads the log takes some 30 microseconds for each file of the table, opening a file takes
+  /** The log is read only if more than one file of the table in so many is scanned and unknown. Opening fewer is
+    * cheaper: the job that reads the log takes some 30 microseconds for each file of the table, opening a file takes
     * milliseconds.
     */
   private val OneInUnknown = 100

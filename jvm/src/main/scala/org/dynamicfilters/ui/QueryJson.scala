@@ -33,8 +33,7 @@ object QueryJson {
 
   def text(query: JsonNode): String = mapper.writeValueAsString(query)
 
-  /** @return None for what is no query
-    */
+  /** @return None for what is no query */
   def read(text: String): Option[QueryEntry] =
     try Option(mapper.readValue(text, classOf[QueryEntry]))
     catch { case NonFatal(_) => None }

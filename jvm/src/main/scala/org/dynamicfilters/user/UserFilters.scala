@@ -33,8 +33,7 @@ object UserFilters {
   /** Whether a filter was ever made in this process. If not, plans are not searched for filters. */
   def everUsed: Boolean = used
 
-  /** @param token see [[UserFilter]]. A second command with the same token repeats the first one and changes nothing
-    */
+  /** @param token see [[UserFilter]]. A second command with the same token repeats the first one and changes nothing */
   def create(session: SparkSession, name: String, domain: KeyDomain, token: String): Unit = synchronized {
     sweep()
     val id = SparkAccess.sessionId(session)

@@ -25,8 +25,7 @@ object SplitBounds {
     case _ => true
   }
 
-  /** @return None if no bounds are known for any column of the spec
-    */
+  /** @return None if no bounds are known for any column of the spec */
   def forScan(scan: Scan, spec: ScanSpec): Option[SplitBounds] =
     if (spec.columns.exists(c => has(scan, StructField(c.name, c.domain.dataType)))) IcebergSplits.forScan(scan, spec)
     else None

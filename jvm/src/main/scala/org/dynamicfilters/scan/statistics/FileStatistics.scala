@@ -94,8 +94,7 @@ final class FileStatistics(maxRowGroups: Int) {
     }
   }
 
-  /** @return the row groups of the split [start, end), if all are known
-    */
+  /** @return the row groups of the split [start, end), if all are known */
   def find(
       path: String,
       identity: FileIdentity,
@@ -112,8 +111,7 @@ final class FileStatistics(maxRowGroups: Int) {
     }
   }
 
-  /** @return compressed bytes of the wanted leaf columns in the split [start, end), if known
-    */
+  /** @return compressed bytes of the wanted leaf columns in the split [start, end), if known */
   def bytes(path: String, identity: FileIdentity, start: Long, end: Long)(wanted: String => Boolean): Option[Long] =
     synchronized {
       Option(files.get(FileId(path, identity))).flatMap {

@@ -63,8 +63,7 @@ private[scan] final class KnownFiles(report: ScanReport, checks: => FileChecks) 
 
   private def split(file: PartitionedFile) = (file.urlEncodedPath, file.start)
 
-  /** @param conf for requests to the file system; null if there are no learned statistics
-    */
+  /** @param conf for requests to the file system; null if there are no learned statistics */
   def add(file: PartitionedFile, facts: SplitFacts, conf: Broadcast[SerializableConfiguration]): Unit = {
     known(split(file)) = facts
     hadoopConf = conf
@@ -98,8 +97,7 @@ final class FileChecks {
   // By path; None for a missing file.
   private val answers = new ConcurrentHashMap[String, Option[FileIdentity]]()
 
-  /** @return None if the file system has not answered
-    */
+  /** @return None if the file system has not answered */
   def isAsListed(file: PartitionedFile, conf: Configuration): Option[Boolean] =
     try {
       val now = answers.computeIfAbsent(

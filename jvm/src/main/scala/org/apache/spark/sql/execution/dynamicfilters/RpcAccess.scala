@@ -64,7 +64,7 @@ object RpcAccess {
 
   /** Opens the driver's endpoint.
     *
-    * @return closes it
+    * @return closes the endpoint
     */
   def serve(name: String, receiver: DriverReceiver): () => Unit = {
     val env = SparkEnv.get.rpcEnv

@@ -48,8 +48,7 @@ object SettingsRegistry {
   def invalid(key: String, value: String, takes: String): UserError =
     new UserError("DYNAMIC_FILTER_INVALID_SETTING", s"$key: cannot be '${UserError.shown(value)}'; it takes $takes")
 
-  /** @param read returns None, or fails, for a text that is no value
-    */
+  /** @param read returns None, or fails, for a text that is no value */
   private def setting[T](
       builder: ConfigBuilder,
       takes: String,
