@@ -121,9 +121,7 @@ def _versions(size: float) -> Iterator[Case]:
     topks = list(queries.scaling("int64", _log(size)))
     cases += topks
     cases += [
-        replace(
-            topks[0], part="aggregate", name=name, variants={"": Variant(text)}, difference=rows_differ
-        )
+        replace(topks[0], part="aggregate", name=name, variants={"": Variant(text)}, difference=rows_differ)
         for name, text in AGGREGATES.items()
     ]
     yield from map(_with_two_jars, cases)

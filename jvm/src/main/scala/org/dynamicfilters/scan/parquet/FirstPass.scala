@@ -14,12 +14,14 @@ import org.dynamicfilters.scan.{RowFilters, RowRanges, RowSelector}
   *
   * @param fields positions in the required schema of the columns to read
   * @param predicates bound to the required schema; evaluated on rows that pass the filters
+  * @param record receives the effect of each filter
   */
 final class FirstPass(
     main: ParquetReaderAccess,
     val fields: IndexedSeq[Int],
     predicates: Seq[Expression],
-    file: PartitionedFile
+    file: PartitionedFile,
+    record: RowSelector.Record
 ) extends Closeable {
   private var reader: ProbeReader = _
   private val position: Map[Int, Int] = fields.zipWithIndex.toMap
@@ -27,7 +29,7 @@ final class FirstPass(
     predicates.reduceOption(And(_, _)).map { p =>
       Predicate.create(p.transform { case b: BoundReference => b.copy(ordinal = position(b.ordinal)) })
     }
-  private val selector = new RowSelector(RowSelector.NoRecord)
+  private val selector = new RowSelector(record)
 
   /** @param rows the rows to read; None for all
     * @param best collects the best of the rows that pass everything, by the first of `fields`

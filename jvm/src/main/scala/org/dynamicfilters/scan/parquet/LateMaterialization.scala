@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.dynamicfilters.ParquetReaderAccess
 import org.dynamicfilters.filter.{ColumnBounds, ValueFilter}
 import org.dynamicfilters.reasons.Reasons
 import org.dynamicfilters.scan._
-import org.dynamicfilters.state.{StepTracker, TopKSpec}
+import org.dynamicfilters.state.{Producer, StepTracker, TopKSpec}
 
 /** Late materialization: reads few columns of a row group first, to find the rows to read in full. Used by
   * [[DynamicRowGroups]].
@@ -58,15 +58,30 @@ final class LateMaterialization(
     new BatchSelector(() => task.rowTests.active(task.filters(), positions), task.rowTests, report)
   }
 
-  // By their predicates.
-  private val passes = mutable.HashMap.empty[Seq[Expression], FirstPass]
-  private def passOver(predicates: Seq[Expression]): FirstPass = passes.getOrElseUpdate(
-    predicates, {
-      val fields =
-        if (predicates == cheap) filterFields else (filterFields ++ costly.flatMap(ordinalsOf)).distinct
-      new FirstPass(access, fields, predicates, file)
+  // By filter, the rows of a row group that its first pass has tested, and those of them that passed.
+  private val tested, passed = new Array[Long](spec.columns.size)
+
+  // By their fields and predicates.
+  private val passes = mutable.HashMap.empty[(IndexedSeq[Int], Seq[Expression]), FirstPass]
+  private def passOver(filters: IndexedSeq[RowFilter], predicates: Seq[Expression]): FirstPass = {
+    val fields = (filters.map(_.position) ++ predicates.flatMap(ordinalsOf)).distinct
+    def record(filter: Int, before: Long, after: Long, nanos: Long): Unit = {
+      tested(filter) += before
+      passed(filter) += after
     }
-  )
+    passes.getOrElseUpdate((fields, predicates), new FirstPass(access, fields, predicates, file, record))
+  }
+
+  /** The filters of the next pass: all if none of them pays, because then `ScanSteps.firstPass` decides. */
+  private def inPass(filters: IndexedSeq[RowFilter]): IndexedSeq[RowFilter] = {
+    val paying = filters.filter { f =>
+      spec.columns(f.at).ref.producer != Producer.join || task.steps.inFirstPass(f.at).takesNext()
+    }
+    if (paying.exists(_.filter != ValueFilter.All)) paying else filters
+  }
+
+  private def recordRows(filters: IndexedSeq[RowFilter]): Unit =
+    filters.foreach(f => task.steps.inFirstPass(f.at).recordRows(tested(f.at), passed(f.at)))
 
   /** @param filters by filtered column of the files
     * @param either filters of which a row needs to pass only one; `filters` has All in their place
@@ -164,8 +179,15 @@ final class LateMaterialization(
       learner: StatisticsLearner
   ): Option[Survivors] = {
     val byField = columns.zip(filters).collect { case (c, f) if c.isRead => RowFilter(c.index, c.ordinal, f) }
-    val rowFilters = RowFilters(byField, either)
     val best = if (splittable) topK.map(new BestRows(_)) else None
+
+    val second = costly.nonEmpty
+    val bound = byField.exists(_.filter != ValueFilter.All) || either.nonEmpty
+    val windows = if (second && best.isDefined) KeyWindows.forSpec(topK.get, group.rowCount) else None
+    // Whether the pass over predicates is the first pass.
+    val isFirst = filterFields.isEmpty || (second && !bound && windows.isEmpty)
+    val watch = if (isFirst) None else learner.watch(group, pages)
+    val used = if (watch.isEmpty && either.isEmpty) inPass(byField) else byField
 
     def pass(
         p: FirstPass,
@@ -176,18 +198,13 @@ final class LateMaterialization(
     ): Option[RowRanges] = {
       // Counts with the page indexes of the main reader, which the narrow reader shares.
       bytes.count(report, access.fileReader, group.index, Some(p.fields), rows)
-      p.run(group, rows, rowFilters, best, observe, stop)
+      p.run(group, rows, RowFilters(used, either), best, observe, stop)
     }
-    val second = costly.nonEmpty
-    val bound = byField.exists(_.filter != ValueFilter.All) || either.nonEmpty
-    val windows = if (second && best.isDefined) KeyWindows.forSpec(topK.get, group.rowCount) else None
-    // Whether the pass over predicates is the first pass.
-    val isFirst = filterFields.isEmpty || (second && !bound && windows.isEmpty)
     // Spark's own filter evaluates the predicates again. So this pass stops if nearly all of the first rows pass,
     // unless it is to find the best rows.
     def passPredicates(rows: Option[RowRanges]): RowRanges =
       pass(
-        passOver(if (isFirst) cheap ++ costly else costly),
+        passOver(used, if (isFirst) cheap ++ costly else costly),
         rows,
         best,
         observe = (_, _, _) => (),
@@ -200,7 +217,6 @@ final class LateMaterialization(
 
     var rows = pages
     if (!isFirst) {
-      val watch = learner.watch(group, rows)
       // Stock Spark does not read the predicates' columns first, so the filters must be selective to go on. A pass that
       // learns bounds is completed, because bounds are worth more than the pass costs.
       val giveUpAbove = if (spec.isForJoinsOnly && watch.isEmpty) spec.giveUpSelectivity else 1.0
@@ -209,14 +225,14 @@ final class LateMaterialization(
         windows.foreach(_.add(column(filterFields.head), n, numbers))
       }
       val stop = FirstPass.Stop(aboveFilters = giveUpAbove)
-      val found = pass(passOver(cheap), rows, if (second) None else best, observe, stop) match {
-        case Some(f) => f
-        case None => return None
-      }
+      Seq(tested, passed).foreach(java.util.Arrays.fill(_, 0L))
+      val found = pass(passOver(used, cheap), rows, if (second) None else best, observe, stop)
+      recordRows(used)
+      if (found.isEmpty) return None
       watch.foreach(_.finish())
-      if (second && found.count > rows.fold(group.rowCount)(_.count) * giveUpAbove)
-        return Some(Survivors(found, best, complete = true))
-      rows = if (second && !found.isEmpty && !bytes.canSkipRows(group.block)) None else Some(found)
+      if (second && found.get.count > rows.fold(group.rowCount)(_.count) * giveUpAbove)
+        return Some(Survivors(found.get, best, complete = true))
+      rows = if (second && !found.get.isEmpty && !bytes.canSkipRows(group.block)) None else found
     }
     if (!second || rows.exists(_.isEmpty)) Some(Survivors(rows.get, best, complete = true))
     else if (windows.isEmpty) Some(Survivors(passPredicates(rows), best, complete = true))
