@@ -120,9 +120,7 @@ final class Coordinator(executions: Executions, filters: FilterSource, outbox: O
   private def sendEnded(peer: String, executionId: Long): Unit =
     outbox.send(peer, MessageCodec.ended(executionId).toByteArray)
 
-  /** Builds the filter if all partitions have reported. Must be called without the lock, which answers to tasks take
-    * ([[bound]]).
-    */
+  /** Builds the filter if all partitions have reported. Called without the lock, which answers to tasks take. */
   private def build(state: JoinState): Unit = state.current
 
   /** The answer to a question of a task; None if the bytes are no question, or there is no answer. */

@@ -36,9 +36,7 @@ object ExecutorExchange extends Logging {
   private lazy val worker = new Worker("executor", MaxWaiting, counters)
   private val MaxWaiting = 10000
 
-  /** Starts to connect, and returns at once. Idempotent. Does nothing in the driver's process, whose tasks share memory
-    * with the driver.
-    */
+  /** Starts to connect, and returns at once. Idempotent. Does nothing in the driver's process. */
   def start(): Unit =
     if (state.get == State.Stopped && !RpcAccess.isDriver) connectFrom(State.Stopped)
 

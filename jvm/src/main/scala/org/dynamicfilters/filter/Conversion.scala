@@ -1,8 +1,6 @@
 package org.dynamicfilters.filter
 
-/** Helps forms to implement [[ValueFilter.convert]]. The code of an integer is its value, so a number is the same key in
-  * each integer type.
-  */
+/** Helps forms to implement [[ValueFilter.convert]]. A number has the same key in each integer type. */
 private[filter] object Conversion {
   import ValueFilter._
 

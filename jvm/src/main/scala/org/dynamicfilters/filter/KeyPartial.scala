@@ -18,9 +18,7 @@ final case class KeyLimits(
     maxSentBytes: Long = Long.MaxValue
 ) {
 
-  /** The limits of one partition's distinct keys. An encoded number takes at least one byte unless it is part of a
-    * bitmap.
-    */
+  /** The limits of one partition's distinct keys. An encoded number takes at least a byte, except in a bitmap. */
   private[filter] def perPartition(partitions: Int): DistinctLimits = {
     val sent =
       math.min(share(maxFilterBytes, partitions).max(KeyLimits.alwaysKeys * 8), share(maxSentBytes, partitions))

@@ -11,8 +11,7 @@ import org.roaringbitmap.{Container, RoaringBitmap, RoaringBitmapWriter, RunCont
 
 import org.apache.spark.sql.types.{ByteType, DateType, IntegerType, LongType, ShortType}
 
-/** A non-empty set of many longs, compressed: one roaring bitmap of the lower 32 bits for each value of the upper 32
-  * bits that occurs.
+/** A non-empty set of many longs, compressed: a roaring bitmap of the lower 32 bits for each upper half that occurs.
   *
   * RoaringBitmap's own 64-bit classes are not used. Roaring64Bitmap has no portable serialization, and searches a tree
   * for each added number. Roaring64NavigableMap reads bitmaps in unsigned order only, has no search for the next

@@ -51,9 +51,7 @@ private[plan] final class ExcludedRows(isFiltered: Boolean, above: List[SparkPla
     condition.filter(!NeverFails(_)).map(fails).orElse(failure(change))
   }
 
-  /** Why an aggregate's groups must not lose some of their rows. Without aggregate functions, partial groups look like
-    * whole ones.
-    */
+  /** Why an aggregate's groups must not lose some of their rows. Without functions, partial groups look whole. */
   def withPartialGroups(a: BaseAggregateExec): Option[Reason] =
     if (a.aggregateExpressions.isEmpty && a.groupingExpressions.forall(isOfEachRow)) None else withPartialInput(a)
 

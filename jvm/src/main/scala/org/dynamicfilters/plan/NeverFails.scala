@@ -73,8 +73,7 @@ private[plan] object NeverFails {
     case _ => false
   }
 
-  /** Whether an aggregate function fails for no input. Ignores sums of integers that overflow only because there are
-    * too many of them.
+  /** Whether an aggregate function fails for no input. Ignores sums that overflow because there are too many integers.
     *
     * @param isOfPart whether the input is a subset of the input in stock Spark
     */

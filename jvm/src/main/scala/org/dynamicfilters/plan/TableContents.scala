@@ -16,13 +16,11 @@ import org.dynamicfilters.operators.FilteredScan
 import org.dynamicfilters.state.BuildSideFacts
 import org.dynamicfilters.tables.DeltaTable
 
-/** The state of a plan's tables as a value that changes when their contents change, without access to the tables. For
-  * [[PlannedBuildSide]].
-  */
+/** The state of a plan's tables as a value that changes when their contents change. For [[PlannedBuildSide]]. */
 private[plan] object TableContents {
 
-  /** The state of the tables of the plan and its subqueries. For a table whose state is unknown, the identity of the resolved
-    * table: a query shares it with its subqueries, not with cached plans.
+  /** The state of the tables of the plan and its subqueries. For a table whose state is unknown, the identity of the
+    * resolved table: a query shares it with its subqueries, not with cached plans.
     */
   def state(plan: SparkPlan): Seq[Any] = of(plan).distinct
 
@@ -51,8 +49,8 @@ private[plan] object TableContents {
   }
 }
 
-/** Caches sizes and digests of file listings, which planning needs several times for each filter: one takes 0.2 s for a million
-  * files. Keyed by the identity of the listing; a refresh makes a new one.
+/** Caches sizes and digests of file listings, which planning needs several times for each filter: one takes 0.2 s for a
+  * million files. Keyed by the identity of the listing; a refresh makes a new one.
   */
 private[plan] object Listings {
   private final class Known(listing: AnyRef, val of: (Long, Long)) extends WeakReference[AnyRef](listing)
@@ -60,8 +58,8 @@ private[plan] object Listings {
   private val MostKnown = 64
   private val known = mutable.ArrayDeque.empty[Known]
 
-  /** Bytes of all files, and a digest of their paths, sizes and modification times in any order: a rewritten table may have the
-    * same size.
+  /** Bytes of all files, and a digest of their paths, sizes and modification times in any order: a rewritten table may
+    * have the same size.
     */
   def apply(files: PartitioningAwareFileIndex): (Long, Long) = {
     val listing = SparkAccess.listing(files)

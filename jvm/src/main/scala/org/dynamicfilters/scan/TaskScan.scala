@@ -51,16 +51,7 @@ final class TaskScan(
   val files: KnownFiles = new KnownFiles(report, steps.shared("files")(new FileChecks))
 
   /** The task starts with a partition of the scan's RDD. */
-  def startPartition(partition: Int): Unit = {
-    inForce.startPartition(partition)
-    fewKeys = false
-  }
-
-  /** Whether fewer distinct keys of some row group of the partition passed the filters than a TopK over groups needs.
-    */
-  private var fewKeys = false
-  def hasFewKeys: Boolean = fewKeys
-  def foundFewKeys(): Unit = fewKeys = true
+  def startPartition(partition: Int): Unit = inForce.startPartition(partition)
 
   /** The current filters by column of the spec. */
   def filters(): IndexedSeq[ValueFilter] = spec.columns.indices.map(inForce(_))

@@ -44,8 +44,7 @@ final class StepTracker(giveUp: Double) {
     }
   }
 
-  /** Records what the step cost, and work that went on with or without it, in nanoseconds. Returns whether that
-    * disabled the step.
+  /** Records what the step cost, and work with or without it, in nanoseconds. Returns whether that disabled it.
     *
     * @param spent on the step itself
     * @param saved estimate of what would have been spent without it

@@ -5,9 +5,7 @@ import org.apache.spark.sql.execution.dynamicfilters.{Setting, SettingsRegistry}
 import org.apache.spark.sql.internal.SQLConf
 import org.dynamicfilters.settings.Settings
 
-/** Hooks for tests that inject faults into running queries. The methods here do nothing special; the jar of faults
-  * overrides them.
-  */
+/** Hooks for tests that inject faults into running queries. The jar of faults overrides them. */
 trait TestHooks {
 
   /** On the driver: an execution starts a scan. */

@@ -59,9 +59,7 @@ final class UserState(val executionId: Long, val ref: UserRef)
 object UserState {
   private final case class Key(filterId: Long)
 
-  /** The filter's state in an execution, made at the first call. Follows updates until the execution ends; not if it
-    * has ended already.
-    */
+  /** The filter's state in an execution, made at the first call. Follows updates until the execution ends. */
   def of(executionId: Long, ref: UserRef): UserState =
     Executions.instance
       .attach(executionId, Key(ref.id)) {

@@ -44,9 +44,7 @@ final class StatisticsText private (domain: KeyDomain) {
 
   private val isTimestamp = domain.dataType == TimestampType || domain.dataType == TimestampNTZType
 
-  /** Whether a date or timestamp is before the Gregorian calendar, or the two are out of order, as years BC without an
-    * era are.
-    */
+  /** Whether a date or timestamp is before the Gregorian calendar, or the two are out of order, as in years BC. */
   private def beforeGregorian(min: Option[String], max: Option[String]): Boolean = {
     val values = (min ++ max)
       .flatMap(value)

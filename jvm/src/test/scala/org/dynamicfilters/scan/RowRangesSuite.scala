@@ -5,7 +5,7 @@ import scala.collection.immutable.BitSet
 import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 import org.dynamicfilters.filter.{KeyDomain, Values, Vectors}
-import org.dynamicfilters.scan.parquet.{BestRows, ParquetRowRanges, RowNumbering}
+import org.dynamicfilters.scan.parquet.{BestRowsOfGroup, ParquetRowRanges, RowNumbering}
 import org.dynamicfilters.state.TopKSpec
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
@@ -81,16 +81,16 @@ class RowRangesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   /** Orders by keys of the type, and values. */
-  private def runs(t: Values, distinct: Boolean) = for {
+  private def runs(t: Values) = for {
     values <- Gen.listOf(t.nullable)
     limit <- Gen.choose(1, 8)
     ascending <- Gen.oneOf(true, false)
     nullsFirst <- Gen.oneOf(true, false)
-  } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree = !distinct, distinct = distinct), values)
+  } yield (TopKSpec(t.domain, limit, ascending, nullsFirst, tiesFree = true), values)
 
-  private def offered(s: TopKSpec, dataType: DataType, values: Seq[Any]): BestRows = {
+  private def offered(s: TopKSpec, dataType: DataType, values: Seq[Any]): BestRowsOfGroup = {
     val v = Vectors.onHeap(dataType, values)
-    val best = new BestRows(s)
+    val best = BestRowsOfGroup(s)
     try values.indices.foreach(i => best.offer(v, i, i.toLong))
     finally v.close()
     best
@@ -98,7 +98,7 @@ class RowRangesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   Values.all.foreach { t =>
     test(s"the best rows by $t are the first of the sorted ones") {
-      forAll(runs(t, distinct = false)) { case (s, values) =>
+      forAll(runs(t)) { case (s, values) =>
         val best = offered(s, t.dataType, values)
         val keys = values.map(t.domain.fromInternal)
         val expected =
@@ -115,23 +115,6 @@ class RowRangesSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
           s.order.compare(a, e) == 0 || (least(a) && least(e))
         } && best.rows.toSeq == best.rows.toSeq.distinct.sorted)
         assert(best.bound.forall(b => s.order.compare(b, expected.last) == 0 || (b == null && least(expected.last))))
-      }
-    }
-  }
-
-  Values.all.foreach { t =>
-    test(s"the best different keys by $t are the first of the sorted ones, each with its first row") {
-      forAll(runs(t, distinct = true)) { case (s, once) =>
-        val values = once ++ once
-        val best = offered(s, t.dataType, values)
-        val keys = values.map(t.domain.fromInternal)
-        def same(a: AnyRef, b: AnyRef) = s.order.compare(a, b) == 0
-        val wanted = keys.filter(k => k != null || s.nullsFirst).sorted(Ordering.comparatorToOrdering(s.order))
-        val expected =
-          wanted.foldLeft(Vector.empty[AnyRef])((d, k) => if (d.exists(same(_, k))) d else d :+ k).take(s.limit)
-        assert(best.bound.isDefined == (expected.size == s.limit))
-        assert(best.rows.toSeq == expected.map(k => keys.indexWhere(same(_, k)).toLong).sorted)
-        assert(best.bound.forall(same(_, expected.last)))
       }
     }
   }

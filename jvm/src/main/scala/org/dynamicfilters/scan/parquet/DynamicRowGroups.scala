@@ -210,8 +210,8 @@ final class DynamicRowGroups(scan: SplitRead, access: ParquetReaderAccess) exten
       .nulls(group.block)
       .exists(_ < group.rowCount * (1 - spec.giveUpSelectivity))
 
-  /** Whether a dictionary or bloom filter excludes the row group. Looks into it only if its tracker says that this has
-    * paid lately.
+  /** Whether a dictionary or bloom filter excludes the row group. Looks into it only if its tracker says that this
+    * pays.
     *
     * @param column position among the filtered columns of the files
     * @param couldPass the lookup; None if the file has nothing to look into

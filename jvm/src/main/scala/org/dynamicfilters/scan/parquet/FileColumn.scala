@@ -132,7 +132,7 @@ final class FileColumn(access: ParquetReaderAccess, val index: Int, val filtered
       known.contains(null) || filter.couldPassAny(known.iterator, nulls)
     }
 
-  /** Whether the Parquet bloom filter may contain one of the filter's points; None if there are no points or no bloom
+  /** Whether the Parquet bloom filter may contain one of the filter's points; None if there are none, or no bloom
     * filter.
     */
   def bloomCouldPass(block: BlockMetaData, filter: ValueFilter): Option[Boolean] =

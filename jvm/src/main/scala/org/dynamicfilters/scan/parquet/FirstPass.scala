@@ -41,7 +41,7 @@ final class FirstPass(
       group: RowGroup,
       rows: Option[RowRanges],
       filters: RowFilters,
-      best: Option[BestRows],
+      best: Option[BestRowsOfGroup],
       observe: FirstPass.BatchObserver,
       stop: FirstPass.Stop
   ): Option[RowRanges] = {
@@ -89,9 +89,7 @@ final class FirstPass(
 
 object FirstPass {
 
-  /** A pass is stopped only after so many rows and before half of its rows: some batches, and less than a page of most
-    * columns.
-    */
+  /** A pass is stopped only after so many rows and before half of its rows: less than a page of most columns. */
   private[scan] val Sample = 16384L
 
   /** A pass stops if a larger share of the rows read so far passes the filters, or filters and predicates; 1 for never.

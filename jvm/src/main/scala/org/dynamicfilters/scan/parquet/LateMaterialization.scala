@@ -103,9 +103,9 @@ final class LateMaterialization(
     def readPlainly = Decision(plain)
     val bound = filters.exists(f => f != ValueFilter.All) || either.nonEmpty
     val selects = bound || spec.predicates.nonEmpty
-    val splittable =
-      topK.exists(k => k.limit < group.leftCount / MinRowsPerBest && !(k.distinct && task.hasFewKeys)) &&
-        bytes.canSkipRows(group.block) && firstPart.isEmpty
+    // For a TopK over groups, more rows of the best keys would be in the rest.
+    val splittable = topK.exists(k => k.limit < group.leftCount / MinRowsPerBest && !k.distinct) &&
+      bytes.canSkipRows(group.block) && firstPart.isEmpty
     val anything = (filterFields.nonEmpty && (bound || splittable)) || costly.nonEmpty
     if (!spec.lateMaterialization || !anything) return readPlainly
     // Only the query's own predicates would drop rows, and stock Spark does not read their columns first either. (A
@@ -132,7 +132,6 @@ final class LateMaterialization(
       Decision(read, Some(true))
     }
     val rows = firstPart.fold(survivors.rows)(d => survivors.rows.intersect(d.rows.complement(group.rowCount)))
-    if (topK.exists(_.distinct) && survivors.complete && survivors.best.exists(_.bound.isEmpty)) task.foundFewKeys()
     val passed = rows.count + firstPart.fold(0L)(_.rows.count)
     val share = passed.toDouble / math.max(candidates, 1)
 
@@ -149,8 +148,7 @@ final class LateMaterialization(
       } yield (spec, best, key)) match {
         case Some((spec, best, key)) =>
           val restBounds =
-            // With groups, the rest may have more rows of the keys in the first part.
-            if (key == null || spec.distinct) ColumnBounds.unknown
+            if (key == null) ColumnBounds.unknown
             else if (spec.ascending) ColumnBounds(key, null, !spec.nullsFirst, mayHaveValues = true)
             else ColumnBounds(null, key, !spec.nullsFirst, mayHaveValues = true)
           val chosen = RowRanges.fromRows(best.rows)
@@ -179,7 +177,7 @@ final class LateMaterialization(
       learner: StatisticsLearner
   ): Option[Survivors] = {
     val byField = columns.zip(filters).collect { case (c, f) if c.isRead => RowFilter(c.index, c.ordinal, f) }
-    val best = if (splittable) topK.map(new BestRows(_)) else None
+    val best = if (splittable) topK.map(BestRowsOfGroup(_)) else None
 
     val second = costly.nonEmpty
     val bound = byField.exists(_.filter != ValueFilter.All) || either.nonEmpty
@@ -192,7 +190,7 @@ final class LateMaterialization(
     def pass(
         p: FirstPass,
         rows: Option[RowRanges],
-        best: Option[BestRows],
+        best: Option[BestRowsOfGroup],
         observe: FirstPass.BatchObserver,
         stop: FirstPass.Stop
     ): Option[RowRanges] = {
@@ -274,7 +272,7 @@ final class LateMaterialization(
 private[scan] object LateMaterialization {
 
   /** @param complete whether `rows` has all passing rows. If not, `best` has a bound, and no other row is better */
-  final case class Survivors(rows: RowRanges, best: Option[BestRows], complete: Boolean)
+  final case class Survivors(rows: RowRanges, best: Option[BestRowsOfGroup], complete: Boolean)
 
   /** The best rows are returned first only if there are at least this many times as many rows. */
   val MinRowsPerBest = 8L

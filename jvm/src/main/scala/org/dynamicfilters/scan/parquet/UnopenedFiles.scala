@@ -18,9 +18,7 @@ final case class CountedSplit(rowGroups: Long = 0, rows: Long = 0, bytes: Long =
   */
 final case class UnopenedSplit(path: String, start: Long, end: Long, counted: CountedSplit)
 
-/** Reads the footers of files that a query did not open, to count what stock Spark would have read. Only for reports
-  * that a user requests.
-  */
+/** Reads the footers of files that a query did not open, to count what stock Spark would have read, for reports. */
 object UnopenedFiles {
 
   /** Largest number of such splits in a report. */

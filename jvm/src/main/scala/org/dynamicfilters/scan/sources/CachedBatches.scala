@@ -5,8 +5,7 @@ import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
 import org.dynamicfilters.filter.{ColumnBounds, KeyDomain, ValueFilter}
 import org.dynamicfilters.scan.{NaN, ScanCounter, ScanSpec, TaskScan}
 
-/** Skips cached batches without a row that passes the scan's filters, by the statistics that Spark keeps for each
-  * batch.
+/** Skips cached batches without a row that passes the scan's filters, by Spark's statistics of each batch.
   *
   * @param columns by column of the spec, the position among the cached columns
   * @param read positions of the columns that the query reads, among the cached columns

@@ -47,9 +47,7 @@ private object IcebergSplits extends Logging {
   def has(scan: Scan, column: StructField): Boolean =
     scan.getClass.getName == ScanClass && stored.contains(column.dataType)
 
-  /** Whether Iceberg orders the column's values as Spark does. UUIDs, which Spark reads as STRING, are ordered
-    * differently.
-    */
+  /** Whether Iceberg orders the column's values as Spark does. Not UUIDs, which Spark reads as STRING. */
   def inSparksOrder(scan: Scan, column: StructField): Boolean =
     try scan.getClass.getName == ScanClass && field(scan, column).isDefined
     catch {
@@ -153,8 +151,7 @@ private object IcebergSplits extends Logging {
     Reflect.copied(split, group, one).asInstanceOf[InputPartition]
   }
 
-  /** @param id field id; names may have changed since the file was written
-    */
+  /** @param id field id; names may have changed since the file was written */
   private final class Column(id: Integer, domain: KeyDomain) {
     def key: (Integer, KeyDomain) = (id, domain)
 

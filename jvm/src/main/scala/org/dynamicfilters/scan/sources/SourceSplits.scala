@@ -31,9 +31,7 @@ final class SourceSplit(val parts: IndexedSeq[SourcePart]) extends InputPartitio
   )
 }
 
-/** Wraps a source's scan, and reads chosen parts in a chosen order. Spark's dynamic partition pruning still reaches the
-  * source.
-  */
+/** Wraps a source's scan, and reads chosen parts in a chosen order. Spark's partition pruning still reaches it. */
 final class ChosenScan(
     inner: SupportsRuntimeV2Filtering,
     columnar: Boolean,
