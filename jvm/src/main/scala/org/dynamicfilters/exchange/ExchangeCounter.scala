@@ -45,6 +45,12 @@ final class ExchangeCounters {
   private val counts = Array.fill(ExchangeCounter.maxId)(new LongAdder)
 
   def add(c: ExchangeCounter.Value, n: Long = 1): Unit = counts(c.id).add(n)
+
+  /** Counts a message that was sent. */
+  def addSent(message: Array[Byte]): Unit = {
+    add(ExchangeCounter.sent)
+    add(ExchangeCounter.sentBytes, message.length.toLong)
+  }
   def apply(c: ExchangeCounter.Value): Long = counts(c.id).sum
   def all: Seq[(ExchangeCounter.Value, Long)] = ExchangeCounter.values.toSeq.map(c => c -> apply(c))
 }

@@ -177,8 +177,7 @@ object ExecutorExchange extends Logging {
           val bytes = request.toByteArray
           val millis = math.min(OptionalMillis, math.max(1L, (deadline - System.nanoTime()) / 1000000))
           val answer = TestHooks.current.asks(bytes)(wire.ask(_, millis))
-          counters.add(ExchangeCounter.sent)
-          counters.add(ExchangeCounter.sentBytes, bytes.length.toLong)
+          counters.addSent(bytes)
           if (answer.isEmpty) Left(NoAnswer.Empty)
           else
             // Bounds of several TopKs by long texts may exceed the limit of other messages.

@@ -53,8 +53,7 @@ final class ExecutorLink(
   private def send(message: Array[Byte]): Unit =
     try {
       driver(message)
-      counters.add(sent)
-      counters.add(sentBytes, message.length.toLong)
+      counters.addSent(message)
     } catch { case _: Exception => counters.add(sendFailed) }
 
   private final val SweepMillis = 10000L

@@ -10,8 +10,5 @@ import org.dynamicfilters.exchange.ExchangeCounter._
   */
 final class Outbox(sendTo: (String, Array[Byte]) => Boolean, val counters: ExchangeCounters, val clock: () => Long) {
   def send(peer: String, message: Array[Byte]): Unit =
-    if (sendTo(peer, message)) {
-      counters.add(sent)
-      counters.add(sentBytes, message.length.toLong)
-    } else counters.add(sendFailed)
+    if (sendTo(peer, message)) counters.addSent(message) else counters.add(sendFailed)
 }
