@@ -157,7 +157,6 @@ object RowSelector {
       */
     def apply(filter: Int, before: Long, after: Long, nanos: Long): Unit
   }
-  val NoRecord: Record = (_, _, _, _) => ()
 
   /** Narrows a selection to the rows that pass a test. */
   def narrow(s: Selection)(passes: IntPredicate): Unit = {

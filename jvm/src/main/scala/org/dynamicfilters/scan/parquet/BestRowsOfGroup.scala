@@ -90,12 +90,13 @@ private final class ObjectBestRows(spec: TopKSpec, domain: ObjectDomain) extends
       val own = KeyDomain.copied(key)
       entries.add(new Entry(own, row))
       bytes += TaskTopK.bytesOf(own)
-      if (
-        entries.size >= math
-          .max(4L * spec.limit, BestRowsOfGroup.Many) || bytes > math.max(TaskTopK.BufferBytes, 2 * bestBytes)
-      ) keepBest()
+      if (isMany) keepBest()
     }
   }
+
+  private def isMany: Boolean =
+    entries.size >= math.max(4L * spec.limit, BestRowsOfGroup.Many) ||
+      bytes > math.max(TaskTopK.BufferBytes, 2 * bestBytes)
 
   private def keepBest(): Unit = if (entries.size >= spec.limit) {
     entries.sort((a, b) => spec.order.compare(a.key, b.key))

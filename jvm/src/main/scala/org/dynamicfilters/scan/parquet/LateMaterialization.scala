@@ -65,11 +65,12 @@ final class LateMaterialization(
   private val passes = mutable.HashMap.empty[(IndexedSeq[Int], Seq[Expression]), FirstPass]
   private def passOver(filters: IndexedSeq[RowFilter], predicates: Seq[Expression]): FirstPass = {
     val fields = (filters.map(_.position) ++ predicates.flatMap(ordinalsOf)).distinct
-    def record(filter: Int, before: Long, after: Long, nanos: Long): Unit = {
-      tested(filter) += before
-      passed(filter) += after
-    }
-    passes.getOrElseUpdate((fields, predicates), new FirstPass(access, fields, predicates, file, record))
+    passes.getOrElseUpdate((fields, predicates), new FirstPass(access, fields, predicates, file, count))
+  }
+
+  private def count(filter: Int, before: Long, after: Long, nanos: Long): Unit = {
+    tested(filter) += before
+    passed(filter) += after
   }
 
   /** The filters of the next pass: all if none of them pays, because then `ScanSteps.firstPass` decides. */
@@ -224,13 +225,14 @@ final class LateMaterialization(
       }
       val stop = FirstPass.Stop(aboveFilters = giveUpAbove)
       Seq(tested, passed).foreach(java.util.Arrays.fill(_, 0L))
-      val found = pass(passOver(used, cheap), rows, if (second) None else best, observe, stop)
+      val completed = pass(passOver(used, cheap), rows, if (second) None else best, observe, stop)
       recordRows(used)
-      if (found.isEmpty) return None
+      if (completed.isEmpty) return None
+      val found = completed.get
       watch.foreach(_.finish())
-      if (second && found.get.count > rows.fold(group.rowCount)(_.count) * giveUpAbove)
-        return Some(Survivors(found.get, best, complete = true))
-      rows = if (second && !found.get.isEmpty && !bytes.canSkipRows(group.block)) None else found
+      if (second && found.count > rows.fold(group.rowCount)(_.count) * giveUpAbove)
+        return Some(Survivors(found, best, complete = true))
+      rows = if (second && !found.isEmpty && !bytes.canSkipRows(group.block)) None else Some(found)
     }
     if (!second || rows.exists(_.isEmpty)) Some(Survivors(rows.get, best, complete = true))
     else if (windows.isEmpty) Some(Survivors(passPredicates(rows), best, complete = true))
